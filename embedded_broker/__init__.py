@@ -1,0 +1,1 @@
+"""Messaging semantics: producers, consumers and subscriptions on top of the ledger."""

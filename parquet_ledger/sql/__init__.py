@@ -1,0 +1,1 @@
+"""Named queries, in portable SQL."""

@@ -1,0 +1,1 @@
+"""Numbered migrations: 0001_name.sql, applied once, in order."""

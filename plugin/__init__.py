@@ -1,0 +1,1 @@
+"""The Airflow plugin: provider info, queue provider and the page in the navigation."""
