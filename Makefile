@@ -115,7 +115,7 @@ demo: $(STAMP) ## Run the demonstration.
 
 .PHONY: bench
 bench: $(STAMP) ## Run the benchmarks.
-	@$(BIN)/python tests/benchmarks/run.py
+	@$(BIN)/python -m tests.benchmarks
 
 .PHONY: soak
 soak: $(STAMP) ## Run the long fault tests; SOAK_ROUNDS=500 sets their length.

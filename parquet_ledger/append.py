@@ -11,12 +11,13 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from .catalog import Catalog, WriteTransaction
 from .errors import LedgerError, MessageTooLarge
 from .frame import EncodedFrame, encode
 from .frame_cache import FrameCache, TailRow
-from .head import Head, LedgerLimits, load_head, must_roll_over, roll_over
+from .head import Head, LedgerLimits, advance_head, load_head, must_roll_over, roll_over
 from .new_messages import NewMessages
 
 
@@ -34,8 +35,7 @@ class AppendLimits:
     ledger: LedgerLimits
 
 
-@dataclass(frozen=True, slots=True)
-class Appended:
+class Appended(NamedTuple):
     """Where messages went: their offsets, and the ledger and first entry of each frame."""
 
     offset_start: int
@@ -57,15 +57,22 @@ class Heads:
 
     def __init__(self) -> None:
         self._heads: dict[int, Head] = {}
+        self._outdated: dict[int, Head] = {}
         self._seen = -1
 
     def get(self, tx: WriteTransaction, topic_id: int, topic: str) -> Head:
         """Return the head of a topic inside a write transaction."""
         if tx.commits_of_others != self._seen:
+            self._outdated.update(self._heads)
             self._heads.clear()
             self._seen = tx.commits_of_others
         head = self._heads.get(topic_id)
-        return load_head(tx, topic_id, topic) if head is None else head
+        if head is not None:
+            return head
+        known = self._outdated.pop(topic_id, None)
+        if known is not None:
+            return advance_head(tx, topic_id, topic, known)
+        return load_head(tx, topic_id, topic)
 
     def put(self, topic_id: int, head: Head) -> None:
         """Remember a head; call ``forget`` if the transaction fails after this."""
@@ -74,6 +81,7 @@ class Heads:
     def forget(self) -> None:
         """Forget everything."""
         self._heads.clear()
+        self._outdated.clear()
         self._seen = -1
 
 
@@ -118,8 +126,9 @@ class Appender:
         if request.error is not None:
             raise request.error
         self._catalog.sync(request.commit)
-        messages = sum(frame.messages for frame in frames)
-        return Appended(request.placed[0].offset_start, messages, tuple(request.placed))
+        placed = request.placed
+        first = placed[0].offset_start
+        return Appended(first, placed[-1].offset_end - first, tuple(placed))
 
     def append_in(
         self, tx: WriteTransaction, topic_id: int, topic: str, frames: Sequence[EncodedFrame]
@@ -137,23 +146,11 @@ class Appender:
                 frame.size_bytes, head.ledger_id, head.entry, ledger_bytes, frame.publish_ms_max,
                 now, frame.data,
             )  # fmt: skip
-            placed.append(
-                TailRow(
-                    head.offset,
-                    frame.messages,
-                    frame.entries,
-                    head.ledger_id,
-                    head.entry,
-                    frame.data,
-                )
-            )
+            offset, ledger_id, base, entry, _, opened_ms = head
+            messages, entries = frame.messages, frame.entries
+            placed.append(TailRow(offset, messages, entries, ledger_id, entry, frame.data))
             head = Head(
-                head.offset + frame.messages,
-                head.ledger_id,
-                head.ledger_base,
-                head.entry + frame.entries,
-                ledger_bytes,
-                head.opened_ms,
+                offset + messages, ledger_id, base, entry + entries, ledger_bytes, opened_ms
             )
         self.heads.put(topic_id, head)
         return placed

@@ -7,7 +7,9 @@ The messages become one closed ledger of their own, an entry each.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,6 +25,8 @@ from .new_messages import NewMessages
 from .segment import Segment
 from .segment_file import WrittenSegment, segment_path, write_segment
 
+# Below this a file of its own for every core is not worth it.
+_ROWS_A_CORE_MIN = 131_072
 _DERIVED = ("size_bytes", "null_value")
 # Columns that a frame of the tail holds once for all its messages.
 _SHARED_IN_A_FRAME = ("producer_name", "schema_version", "key_is_base64", "compression")
@@ -42,6 +46,8 @@ class BulkLimits:
 def message_table(table: pa.Table, topic: str, limits: BulkLimits, now_ms: int) -> pa.Table:
     """Return a user's table with the message columns' types, or say what can't be stored."""
     unknown = [name for name in table.column_names if name not in MESSAGE_FIELDS]
+    if len(set(table.column_names)) < table.num_columns:
+        raise InvalidMessage(f"topic {topic}: two columns of the table have the same name")
     if unknown or "payload" not in table.column_names:
         what = f"unknown columns {unknown}" if unknown else "no column 'payload'"
         allowed = [name for name in MESSAGE_FIELDS if name not in _DERIVED]
@@ -60,6 +66,8 @@ def message_table(table: pa.Table, topic: str, limits: BulkLimits, now_ms: int) 
             raise InvalidMessage(f"topic {topic}: column {name!r} has null values")
     if "publish_time" not in columns:
         columns["publish_time"] = constant(now_ms, pa.field("publish_time", TIME), table.num_rows)
+    if "properties" in columns and any(map(_has_null_item, columns["properties"].chunks)):
+        raise InvalidMessage(f"topic {topic}: column 'properties' has a property without a value")
     typed = pa.table(columns)
     for batch in typed.to_batches():
         largest = int(
@@ -75,12 +83,18 @@ def as_new_messages(table: pa.Table) -> NewMessages | None:
     if any(name in table.column_names for name in _SHARED_IN_A_FRAME):
         return None
     columns = {name: table.column(name).combine_chunks() for name in table.column_names}
+    # A frame's header takes Python integers, and a lone message takes Python values only.
+    for name in columns if table.num_rows == 1 else ("publish_time", "sequence_id"):
+        if (array := columns.get(name)) is not None:
+            times = array.type == TIME
+            columns[name] = array.cast(pa.int64()).to_pylist() if times else array.to_pylist()
     if table.num_rows == 1:
         columns = {
-            name: array.cast(pa.int64()).to_pylist() if array.type == TIME else array.to_pylist()
-            for name, array in columns.items()
+            name: values
+            for name, values in columns.items()
+            if values[0] is not None or name == "payload"
         }
-        if columns.get("properties", [None])[0] is not None:
+        if "properties" in columns:
             columns["properties"] = [dict(columns["properties"][0])]
     return NewMessages(
         payloads=columns["payload"],
@@ -103,22 +117,26 @@ def write_bulk(
     directory: Path, topic_id: int, session_id: int, table: pa.Table, limits: BulkLimits
 ) -> list[WrittenSegment]:
     """Write a table of message columns as files whose positions count from 0."""
-    written: list[WrittenSegment] = []
+    pieces = list(_pieces(table, limits))
+    paths = [segment_path(topic_id, session_id) for _ in pieces]
+
+    def write(path: str, piece: tuple[int, pa.Table]) -> WrittenSegment:
+        return write_segment(
+            directory,
+            path,
+            _with_positions(piece[1], piece[0]),
+            row_group_rows=limits.row_group_rows,
+            row_group_bytes_max=limits.row_group_bytes_max,
+        )
+
     try:
-        for start, piece in _pieces(table, limits):
-            written.append(
-                write_segment(
-                    directory,
-                    segment_path(topic_id, session_id),
-                    _with_positions(piece, start),
-                    row_group_rows=limits.row_group_rows,
-                    row_group_bytes_max=limits.row_group_bytes_max,
-                )
-            )
+        # Parquet is encoded on one core a file, so a few files at once use them all.
+        with ThreadPoolExecutor(min(_cores(), len(pieces)), "ledgermq-bulk") as pool:
+            return list(pool.map(write, paths, pieces))
     except BaseException:
-        discard(directory, written)
+        for path in paths:
+            (directory / path).unlink(missing_ok=True)
         raise
-    return written
 
 
 def publish_bulk(
@@ -197,8 +215,20 @@ def _pieces(table: pa.Table, limits: BulkLimits) -> Iterator[tuple[int, pa.Table
     """Cut a table into pieces of at most the allowed rows and, roughly, bytes."""
     bytes_a_row = max(1, table.nbytes // table.num_rows)
     rows = max(1, min(limits.segment_rows_max, limits.segment_bytes_max // bytes_a_row))
+    a_core = -(-table.num_rows // _cores())
+    if a_core >= _ROWS_A_CORE_MIN:
+        rows = min(rows, a_core)
     for start in range(0, table.num_rows, rows):
         yield start, table.slice(start, rows)
+
+
+def _has_null_item(maps: pa.MapArray) -> bool:
+    first, last = maps.offsets[0].as_py(), maps.offsets[-1].as_py()
+    return bool(maps.items.slice(first, last - first).null_count)
+
+
+def _cores() -> int:
+    return len(os.sched_getaffinity(0))
 
 
 def _with_positions(piece: pa.Table, start: int) -> pa.Table:

@@ -140,6 +140,8 @@ class TopicViews:
         if len(statements) != 1 or statements[0].type != duckdb.StatementType.SELECT:
             raise LedgerError("only one SELECT at a time can be run: topics are read-only here")
         wanted = {name_parts(name) for name in names}
+        # A name that ends in a topic's number was given beside the topic that has it without.
+        wanted |= {(*parts[:-1], parts[-1].rpartition("#")[0]) for parts in wanted}
         with self._catalog.read() as tx:
             known = [TopicName.parse(row[1]) for row in tx.rows("topics")]
         topics = [name for name in known if wanted & set(view_names(name))]
@@ -167,16 +169,16 @@ class TopicViews:
         snapshot: TopicSnapshot,
         taken: set[tuple[str, ...]],
     ) -> None:
-        tail = f"ledgermq_tail_{snapshot.topic_id}"
+        tail = f"tail/{snapshot.topic_id}"  # A slash: no topic's own view has such a name.
         in_tail = tail_ranges(snapshot)
         if in_tail or not snapshot.segments:
             connection.register(tail, self._tail_stream(snapshot, in_tail))
-        select = view_select(snapshot, self._directory, tail if in_tail else None)
+        select = view_select(snapshot, self._directory, quote(tail) if in_tail else None)
         schema, local = quote(snapshot.name.namespace_name), snapshot.name.local
         # DuckDB does not tell Orders from orders: the later one gets its number in the name.
-        if view_names(snapshot.name)[0] in taken:
+        if (snapshot.name.namespace_name.lower(), local.lower()) in taken:
             local = f"{local}#{snapshot.topic_id}"
-        taken.update(view_names(snapshot.name))
+        taken.add((snapshot.name.namespace_name.lower(), local.lower()))
         view = quote(local)
         connection.execute(f"CREATE SCHEMA IF NOT EXISTS {schema}")
         connection.execute(f"CREATE VIEW {schema}.{view} AS {select}")
@@ -198,9 +200,9 @@ class TopicViews:
         }
         connection.execute(f"CREATE SCHEMA {_CATALOG_SCHEMA}")
         for name, (schema, rows) in tables.items():
-            registered = f"ledgermq_{name}"
+            registered = f"catalog/{name}"
             connection.register(registered, Stream(schema, _producer(schema, rows)))
-            connection.execute(f"CREATE VIEW {_CATALOG_SCHEMA}.{name} AS FROM {registered}")
+            connection.execute(f"CREATE VIEW {_CATALOG_SCHEMA}.{name} AS FROM {quote(registered)}")
 
     def _topic_rows(self) -> list[Row]:
         rows: list[Row] = []
@@ -290,7 +292,7 @@ def view_select(snapshot: TopicSnapshot, directory: Path, tail: str | None) -> s
     if tail is not None:
         branches.append(f"SELECT {topic}, {', '.join(SEGMENT_SCHEMA.names)} FROM {tail}")
     if not branches:
-        empty = f"ledgermq_tail_{snapshot.topic_id}"
+        empty = quote(f"tail/{snapshot.topic_id}")
         branches.append(f"SELECT {topic}, * FROM {empty}")
     return " UNION ALL ".join(branches)
 

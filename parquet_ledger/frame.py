@@ -14,6 +14,7 @@ import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -54,12 +55,11 @@ _BODY_COLUMNS = (
     ("chunk_total_bytes", "chunk_total_bytes"),
 )
 _BIT = {name: 1 << bit for bit, (name, _) in enumerate(_BODY_COLUMNS)}
-_ATTRIBUTE = dict(_BODY_COLUMNS)
 _SINGLE_REST = tuple(name for name, _ in _BODY_COLUMNS[4:])
+_rest_of = attrgetter(*(attribute for _, attribute in _BODY_COLUMNS[4:]))
 
 
-@dataclass(frozen=True, slots=True)
-class EncodedFrame:
+class EncodedFrame(NamedTuple):
     """A frame ready for the tail, with what the tail's row says of it."""
 
     data: bytes
@@ -231,22 +231,15 @@ def _encode_single(new: NewMessages) -> EncodedFrame:
     head = _SINGLE.pack(sticky, len(key_data), len(rest))
     body = b"".join((head, key_data, rest, payload or b""))
     publish = new.publish_time_ms
-    return EncodedFrame(
-        data=_assemble(new, _KIND_SINGLE, mask, body),
-        messages=1,
-        entries=1,
-        size_bytes=size,
-        largest_bytes=size,
-        publish_ms_max=publish if isinstance(publish, int) else publish[0],
-    )
+    newest = publish if isinstance(publish, int) else publish[0]
+    return EncodedFrame(_assemble(new, _KIND_SINGLE, mask, body), 1, 1, size, size, newest)
 
 
 def _single_rest(new: NewMessages) -> tuple[bytes, int]:
     """Return the rarely used values of a lone message as JSON, and how many bytes they count."""
     values: dict[str, Any] = {}
     size = 0
-    for name in _SINGLE_REST:
-        column = getattr(new, _ATTRIBUTE[name])
+    for name, column in zip(_SINGLE_REST, _rest_of(new), strict=True):
         if column is not None and not isinstance(column, int) and column[0] is not None:
             values[name] = dict(column[0]) if name == "properties" else column[0]
     if new.ordering_keys is not None and (ordering := new.ordering_keys[0]) is not None:

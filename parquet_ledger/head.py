@@ -7,13 +7,13 @@ from the newest ledger; so an append writes one row and nothing else.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from .catalog import Transaction, WriteTransaction
 from .errors import TopicNotFound
 
 
-@dataclass(frozen=True, slots=True)
-class Head:
+class Head(NamedTuple):
     """Where the next message of a topic goes. ``ledger_id`` is 0 while no ledger is open."""
 
     offset: int
@@ -41,6 +41,13 @@ def must_roll_over(head: Head, limits: LedgerLimits, now_ms: int) -> bool:
         or head.ledger_bytes >= limits.bytes_max
         or now_ms - head.opened_ms >= limits.age_ms_max
     )
+
+
+def advance_head(tx: Transaction, topic_id: int, topic: str, known: Head) -> Head:
+    """Return the head after others committed, with one look at the tail in the usual case."""
+    row = tx.row("newest_frame_of_open_ledger", topic_id, known.offset)
+    # A frame of an open ledger is the newest there is: whatever comes later closes the ledger.
+    return load_head(tx, topic_id, topic) if row is None else Head(*row)
 
 
 def load_head(tx: Transaction, topic_id: int, topic: str) -> Head:

@@ -154,8 +154,10 @@ class Ledger:
             return
         self._closed = True
         self.maintenance.stop()
-        self.sessions.close()
-        self.catalog.close()
+        try:
+            self.sessions.close()
+        finally:
+            self.catalog.close()
 
     def __enter__(self) -> Self:
         return self

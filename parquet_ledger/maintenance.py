@@ -11,11 +11,12 @@ import fcntl
 import logging
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from .catalog import Catalog
 from .errors import CommitConflict, LedgerError, TopicNotFound
+from .frame_cache import TailRow
 from .seal import Sealer, SealPolicy, is_due, tail_extent
 from .segment import Segment
 from .sessions import Sessions
@@ -52,13 +53,14 @@ class Maintenance:
         self._pid = 0
         self._unsealed_bytes = 0
 
-    def appended(self, size_bytes: int) -> None:
+    def appended(self, frames: Sequence[TailRow]) -> None:
         """Note that this process appended; start the thread if needed, and wake it if it is time."""
         if not self._background:
             return
         if self._pid != os.getpid():
             self._start()
-        self._unsealed_bytes += size_bytes
+        for frame in frames:
+            self._unsealed_bytes += len(frame.data)
         if self._unsealed_bytes >= self._policy.bytes_min:
             self._unsealed_bytes = 0
             self._wake.set()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from operator import attrgetter
 
 from .compression import Compression
 from .errors import InvalidMessage
@@ -42,10 +43,9 @@ class NewMessages:
         rows = len(self.payloads)
         if rows == 0:
             raise InvalidMessage("there is nothing to append: give at least one message")
-        for name in _COLUMNS:
-            column = getattr(self, name)
+        for i, column in enumerate(_columns_of(self)):
             if column is not None and not isinstance(column, int) and len(column) != rows:
-                raise InvalidMessage(f"{name} has {len(column)} values for {rows} messages")
+                raise InvalidMessage(f"{_COLUMNS[i]} has {len(column)} values for {rows} messages")
         sizes = self.batch_sizes
         if sizes is not None and (sum(sizes) != rows or min(sizes) < 1):
             raise InvalidMessage(
@@ -89,3 +89,4 @@ _COLUMNS = (
     "chunk_counts",
     "chunk_total_bytes",
 )
+_columns_of = attrgetter(*_COLUMNS)

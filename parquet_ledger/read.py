@@ -269,8 +269,7 @@ class Reader:
         try:
             whole = start <= segment.offset_start and end >= segment.offset_end
             wanted = names if whole or "topic_offset" in names else [*names, "topic_offset"]
-            for group in reader.row_groups_from(start):
-                table = reader.read(group, wanted)
+            for table in reader.read_all(reader.row_groups_from(start), wanted):
                 if not whole:
                     offsets = table.column("topic_offset").to_numpy()
                     if offsets[0] >= end:

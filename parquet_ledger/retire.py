@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from .catalog import Catalog
+from .catalog import Catalog, Transaction
 from .errors import LedgerError
 from .segment import Segment, Span
 from .segment_file import files_below
@@ -59,7 +59,7 @@ def retire_segments(
 ) -> list[Segment]:
     """Retire what no cursor and no retention needs, in one transaction; return it."""
     with catalog.write() as tx:
-        segments = [Segment.from_row(row) for row in tx.rows("live_segments", topic_id)]
+        segments = _before_tail(tx, topic_id)
         for subscription in list_subscriptions(tx, topic_id):
             segments = [
                 segment
@@ -73,6 +73,18 @@ def retire_segments(
     return released
 
 
+def _before_tail(tx: Transaction, topic_id: int) -> list[Segment]:
+    """Return the live segments before the first frame of the tail.
+
+    A bulk segment behind it waits until the frames are sealed: ``stored_spans`` relies on nothing
+    being missing from the first frame on.
+    """
+    segments = [Segment.from_row(row) for row in tx.rows("live_segments", topic_id)]
+    found = tx.row("tail_offset", topic_id)
+    first = tx.rows("tail_spans", topic_id, found[0], 1) if found else []
+    return [s for s in segments if not first or s.offset_end <= first[0][0]]
+
+
 def delete_retired(directory: Path, catalog: Catalog, retired_before_ms: int) -> list[str]:
     """Delete the files of segments that were retired long enough ago; return their paths.
 
@@ -80,6 +92,11 @@ def delete_retired(directory: Path, catalog: Catalog, retired_before_ms: int) ->
     """
     with catalog.read() as tx:
         rows = tx.rows("segments_retired_before", retired_before_ms)
+    if rows:
+        # Another process' retirement may be visible and not durable yet. An empty durable commit
+        # syncs the log up to it; without it a power cut could keep the row and lose the file.
+        with catalog.write():
+            pass
     for _, path in rows:
         (directory / path).unlink(missing_ok=True)
     if rows:

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from .catalog import Catalog, Row, Transaction
 from .columns import SEGMENT_SCHEMA
-from .errors import CommitConflict, TopicNotFound
+from .errors import CommitConflict, CommitOutcomeUnknown, LedgerError, TopicNotFound
 from .segment import Segment
 from .segment_file import WrittenSegment, segment_path, write_segment
 from .tail import load_frames, tail_batches
@@ -175,7 +175,9 @@ class Sealer:
         )
         try:
             return self._publish(topic_id, topic, run, written, tail_offset, now_ms)
-        except BaseException:
+        except CommitOutcomeUnknown:
+            raise  # The segment may be live: its file must stay.
+        except LedgerError:
             (self._directory / path).unlink(missing_ok=True)
             raise
 

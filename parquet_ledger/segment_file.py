@@ -11,7 +11,10 @@ from __future__ import annotations
 import errno
 import os
 import uuid
+from collections import deque
 from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -55,6 +58,7 @@ _ENCODINGS = {
     "payload": "DELTA_LENGTH_BYTE_ARRAY",
 }
 _BLOOM_FALSE_POSITIVES = 0.01
+_BLOOM_SAMPLE_ROWS = 16_384
 # Stable field ids let table formats that know columns by id take the files as they are.
 _FILE_SCHEMA = pa.schema(
     [
@@ -99,7 +103,7 @@ def write_segment(
     table = pa.Table.from_arrays(table.columns, schema=_FILE_SCHEMA)
     try:
         target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with _writer(target, table) as writer:
+        with _writer(target, table, row_group_rows) as writer:
             for group in groups:
                 writer.write_table(table.slice(group.start, len(group)), len(group))
         checksum = _sync_and_checksum(target)
@@ -139,14 +143,7 @@ class SegmentReader:
         self.segment = segment
         self._topic = topic
         self._path = directory / segment.path
-        try:
-            self._file = pq.ParquetFile(
-                self._path, memory_map=True, page_checksum_verification=True
-            )
-        except FileNotFoundError as error:
-            raise FileNotFoundError(errno.ENOENT, "segment is gone", segment.path) from error
-        except (OSError, pa.ArrowException) as error:
-            raise SegmentDamaged(topic, segment.path, f"can't be opened ({error})") from error
+        self._file = self._open()
         metadata = self._file.metadata
         if metadata.num_rows != segment.messages:
             raise SegmentDamaged(
@@ -162,8 +159,38 @@ class SegmentReader:
 
     def read(self, row_group: int, columns: list[str] | None = None) -> pa.Table:
         """Return one row group."""
+        return self._read(self._file, row_group, columns)
+
+    def read_all(self, groups: range, columns: list[str]) -> Iterator[pa.Table]:
+        """Yield row groups in order, reading one ahead in a second thread."""
+        if len(groups) < 2:
+            yield from (self.read(group, columns) for group in groups)
+            return
+        second = self._open(self._file.metadata)
+        pending: deque[Future[pa.Table]] = deque()
+        with ThreadPoolExecutor(2, "ledgermq-read") as pool, closing(second):
+            for group in groups:
+                # A handle serves one read at a time: its last one was taken before this.
+                handle = self._file if group % 2 else second
+                pending.append(pool.submit(self._read, handle, group, columns))
+                if len(pending) == 2:
+                    yield pending.popleft().result()
+            yield pending.popleft().result()
+
+    def _open(self, metadata: pq.FileMetaData | None = None) -> pq.ParquetFile:
         try:
-            table = self._file.read_row_group(row_group, columns=columns)
+            return pq.ParquetFile(
+                self._path, metadata=metadata, memory_map=True, page_checksum_verification=True
+            )
+        except FileNotFoundError as error:
+            raise FileNotFoundError(errno.ENOENT, "segment is gone", self.segment.path) from error
+        except (OSError, pa.ArrowException) as error:
+            reason = f"can't be opened ({error})"
+            raise SegmentDamaged(self._topic, self.segment.path, reason) from error
+
+    def _read(self, file: pq.ParquetFile, group: int, columns: list[str] | None) -> pa.Table:
+        try:
+            table = file.read_row_group(group, columns=columns, use_threads=file is self._file)
         except (OSError, pa.ArrowException) as error:
             reason = f"can't be read ({error})"
             raise SegmentDamaged(self._topic, self.segment.path, reason) from error
@@ -201,13 +228,14 @@ def _row_groups(sizes: np.ndarray, rows_max: int, bytes_max: int) -> list[Span]:
     return size_row_groups(sizes.tolist(), rows_max=rows_max, bytes_max=bytes_max)
 
 
-def _writer(target: Path, table: pa.Table) -> pq.ParquetWriter:
+def _writer(target: Path, table: pa.Table, row_group_rows: int) -> pq.ParquetWriter:
     options: dict[str, object] = {}
     keys = table.column("key")
     if keys.null_count < len(keys):
-        # The filters are per row group: the first group's count stands for all of them.
-        sample = pc.count_distinct(keys.slice(0, 131_072)).as_py()
-        bloom = {"ndv": max(sample, 64), "fpp": _BLOOM_FALSE_POSITIVES}
+        # A filter is for one row group; too many distinct keys only make it a little larger.
+        sample = keys.slice(0, _BLOOM_SAMPLE_ROWS)
+        share = pc.count_distinct(sample).as_py() / len(sample)
+        bloom = {"ndv": max(64, int(share * row_group_rows)), "fpp": _BLOOM_FALSE_POSITIVES}
         options["bloom_filter_options"] = {"key": bloom}
     return pq.ParquetWriter(
         target,

@@ -14,9 +14,11 @@ import struct
 import threading
 import time
 import weakref
+from contextlib import suppress
 from pathlib import Path
 
 from .catalog import Catalog
+from .errors import CatalogError
 
 # struct flock: type, whence, start, length, pid (always 0 for locks of an open file).
 _FLOCK = struct.Struct("hhqqi4x")
@@ -68,7 +70,8 @@ class Sessions:
         with self._mutex:
             if self._id == 0:
                 return
-            with self._catalog.write(durable=False) as tx:
+            # The lock tells who is alive: a row that can't be deleted is forgotten by others.
+            with suppress(CatalogError), self._catalog.write(durable=False) as tx:
                 tx.run("delete_session", self._id)
             os.close(self._fd)
             self._id, self._fd = 0, -1

@@ -132,6 +132,8 @@ class _OpenFiles:
         self.path = directory / "catalog.db"
         self.checkpoint_pages = checkpoint_pages
         self.wal_pages = 0
+        self.version_after_commit = -1
+        self.foreign_commits = 0
         self.mutex = threading.Lock()
         self.switch = ShortSwitchInterval()
         self.version_mutex = threading.Lock()
@@ -186,6 +188,14 @@ class _OpenFiles:
         # Not in a finally: a connection that failed in the middle of a transaction is dropped.
         self._readers.append(connection)
 
+    def count_foreign_commits(self) -> int:
+        """Return a number that grows when others committed; the caller is in a transaction."""
+        version = self.writer.data_version()
+        if version != self.version_after_commit:
+            self.version_after_commit = version
+            self.foreign_commits += 1
+        return self.foreign_commits
+
     def checkpoint(self) -> None:
         """Copy the log into the database; the caller holds the write lock."""
         try:
@@ -209,6 +219,7 @@ class _OpenFiles:
     def abandon(self) -> None:
         """In a forked child: close the locks' copies, and never touch SQLite's own state."""
         self.usable = False
+        self.switch.abandon()
         self.lock.close()
         self.wal.close()
         _inherited.append((self.writer, self.version_watch, self._readers))
@@ -275,7 +286,7 @@ class _Write:
             self._connection = files.writer
             try:
                 self._connection.execute("BEGIN IMMEDIATE")
-                self.commits_of_others = _scalar(self._connection, "PRAGMA data_version")
+                self.commits_of_others = files.count_foreign_commits()
             except BaseException as error:
                 files.lock.release()
                 raise (_translate(error) if isinstance(error, apsw.Error) else error) from error
@@ -316,6 +327,7 @@ class _Write:
         except apsw.Error as error:
             self._roll_back()
             raise _translate(error) from error
+        files.version_after_commit = self._connection.data_version()
         commit = files.wal.committed()
         if files.wal_pages >= files.checkpoint_pages:
             files.checkpoint()

@@ -28,6 +28,11 @@ class ShortSwitchInterval:
                 sys.setswitchinterval(COMMIT_INTERVAL_S)
             self._depth += 1
 
+    def abandon(self) -> None:
+        """In a forked child: restore the interval, whatever threads were inside."""
+        if self._depth:
+            sys.setswitchinterval(self._usual_s)
+
     def __exit__(self, *_: object) -> None:
         with self._lock:
             self._depth -= 1

@@ -11,7 +11,7 @@ import pyarrow as pa
 from .append import Appended
 from .backlog import Backlog
 from .bulk import as_new_messages, discard, message_table, publish_bulk, write_bulk
-from .errors import InvalidMessage
+from .errors import CommitOutcomeUnknown, InvalidMessage, LedgerError
 from .new_messages import NewMessages
 from .read import Entry, Position, StoredMessage
 from .retire import Retention, retire_segments
@@ -41,7 +41,7 @@ class Topic:
     def append(self, new: NewMessages) -> Appended:
         """Append messages of one producer; returns when they are durable."""
         done = self.ledger.appender.append(self.topic_id, str(self.name), new)
-        self.ledger.maintenance.appended(sum(len(row.data) for row in done.frames))
+        self.ledger.maintenance.appended(done.frames)
         return done
 
     def append_table(self, table: pa.Table) -> Appended:
@@ -67,7 +67,9 @@ class Topic:
                 written=written,
                 clock_ms=ledger.clock_ms,
             )
-        except BaseException:
+        except CommitOutcomeUnknown:
+            raise  # The segments may be live: their files must stay.
+        except LedgerError:
             discard(ledger.directory, written)
             raise
 

@@ -19,7 +19,7 @@ DEFAULT_NAMESPACE = "default"
 NAME_BYTES_MAX = 255
 
 _NAMED_ENTITY = re.compile(r"[-=:.\w]+", re.ASCII)
-_FORBIDDEN = re.compile(r"[\x00-\x1f\x7f\u2028\u2029\ud800-\udfff]")
+_FORBIDDEN = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 _PARTITION = re.compile(r"(.+)-partition-(0|[1-9][0-9]*)")
 
 

@@ -24,7 +24,9 @@ class WalSync:
     def __init__(self, wal: Path, *, fdatasync: Callable[[int], None] = os.fdatasync) -> None:
         self._fd = os.open(wal, os.O_RDWR | os.O_CLOEXEC)
         self._fdatasync = fdatasync
-        self._condition = threading.Condition()
+        self._lock = threading.Lock()
+        self._synced_more = threading.Condition(self._lock)
+        self._waiting = 0
         self._committed = 0
         self._synced = 0
         self._syncing = False
@@ -51,9 +53,11 @@ class WalSync:
         """Return when the commit of that number is durable."""
         if self._synced >= commit:
             return
-        with self._condition:
+        with self._lock:
             while self._syncing and self._synced < commit:
-                self._condition.wait()
+                self._waiting += 1
+                self._synced_more.wait()
+                self._waiting -= 1
             self.raise_if_failed()
             if self._synced >= commit:
                 return
@@ -64,13 +68,14 @@ class WalSync:
             self._fdatasync(self._fd)
         except OSError as error:
             failure = error
-        with self._condition:
+        with self._lock:
             self._syncing = False
             if failure is None:
                 self._synced = max(self._synced, target)
             else:
                 self._failure = failure
-            self._condition.notify_all()
+            if self._waiting:
+                self._synced_more.notify_all()
         self.raise_if_failed()
 
     def raise_if_failed(self) -> None:

@@ -43,9 +43,6 @@ FROM ledger WHERE topic_id = ? ORDER BY base_offset DESC, ledger_id DESC LIMIT 1
 SELECT ledger_id, base_offset, opened_ms, closed_ms, messages, entries, bytes
 FROM ledger WHERE topic_id = ? ORDER BY base_offset, ledger_id;
 
--- name: ledger_by_id
-SELECT base_offset FROM ledger WHERE ledger_id = ? AND topic_id = ?;
-
 -- name: open_ledger
 INSERT INTO ledger (ledger_id, topic_id, base_offset, opened_ms, messages, entries, bytes)
 VALUES (?, ?, ?, ?, 0, 0, 0);
@@ -70,6 +67,13 @@ WHERE topic_id = ? AND ledger_id >= ? AND ledger_id < ?;
 INSERT INTO tail (topic_id, offset_start, messages, entries, bytes, ledger_id, entry_start,
                   ledger_bytes, publish_ms_max, appended_ms, frame)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
+
+-- name: newest_frame_of_open_ledger
+SELECT tail.offset_start + tail.messages, tail.ledger_id, ledger.base_offset,
+       tail.entry_start + tail.entries, tail.ledger_bytes, ledger.opened_ms
+FROM tail JOIN ledger ON ledger.ledger_id = tail.ledger_id
+WHERE tail.topic_id = ? AND tail.offset_start >= ? AND ledger.closed_ms IS NULL
+ORDER BY tail.offset_start DESC LIMIT 1;
 
 -- name: newest_frame
 SELECT offset_start, messages, entries, ledger_id, entry_start, ledger_bytes

@@ -1,0 +1,1 @@
+"""Benchmarks: ratios against floors measured side by side in one run."""
