@@ -7,8 +7,10 @@ commits in its own thread.
 
 from __future__ import annotations
 
+import os
 import threading
 import time
+import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -114,6 +116,7 @@ class Appender:
         self._leader = threading.Lock()
         self._waiting: list[_Request] = []
         self.heads = Heads()
+        _open_appenders.add(self)
 
     def append(self, topic_id: int, topic: str, new: NewMessages) -> Appended:
         """Return when the messages are durable; they stand together, in order."""
@@ -184,6 +187,24 @@ class Appender:
             request.done = True
             for row in request.placed:
                 self._cache.put(request.topic_id, row)
+
+    def _after_fork(self) -> None:
+        # Heads hold for the parent's connection only; its threads, whose requests wait here and
+        # who may hold the leader's lock, are not in this process.
+        self._leader = threading.Lock()
+        self._waiting = []
+        self.heads.forget()
+
+
+_open_appenders: weakref.WeakSet[Appender] = weakref.WeakSet()
+
+
+def _forget_after_fork() -> None:
+    for appender in list(_open_appenders):
+        appender._after_fork()
+
+
+os.register_at_fork(after_in_child=_forget_after_fork)
 
 
 def encode_within_limits(

@@ -162,7 +162,7 @@ def _tail_backlog(tx: Transaction, topic_id: int, floor: int, bits: AckedBits) -
                 break
             total += _frame_backlog(tx, topic_id, span, floor, bits)
             start = int(span[0] + span[1])
-    whole = tx.row("tail_totals", topic_id, start, (1 << 63) - 1)
+    whole = tx.row("tail_totals", topic_id, start)
     assert whole is not None
     return total + Backlog(int(whole[1]), int(whole[2]), int(whole[3]))
 

@@ -134,20 +134,29 @@ class TopicViews:
         with duckdb.connect(":memory:") as parser:
             try:
                 statements = parser.extract_statements(query)
-                names = parser.get_table_names(query, qualified=True)
             except duckdb.Error as error:
                 raise LedgerError(f"the query can't be parsed: {error}") from error
+            try:
+                names = parser.get_table_names(query, qualified=True)
+            except duckdb.Error:
+                names = None  # JOIN … USING needs the tables to be there: make all views.
         if len(statements) != 1 or statements[0].type != duckdb.StatementType.SELECT:
             raise LedgerError("only one SELECT at a time can be run: topics are read-only here")
-        wanted = {name_parts(name) for name in names}
-        # A name that ends in a topic's number was given beside the topic that has it without.
-        wanted |= {(*parts[:-1], parts[-1].rpartition("#")[0]) for parts in wanted}
-        with self._catalog.read() as tx:
-            known = [TopicName.parse(row[1]) for row in tx.rows("topics")]
-        topics = [name for name in known if wanted & set(view_names(name))]
+        topics = None if names is None else self._topics_named(names)
         relation = self.connect(topics).sql(query)
         assert relation is not None, "a SELECT gives a relation"
         return relation
+
+    def _topics_named(self, names: Iterable[str]) -> list[TopicName]:
+        """Return the topics that a query may mean by the names of its tables."""
+        wanted = {name_parts(name) for name in names}
+        # A view's name may end in its topic's number where another topic has the name without.
+        for parts in list(wanted):
+            pieces = parts[-1].split("#")
+            wanted |= {(*parts[:-1], "#".join(pieces[:end])) for end in range(1, len(pieces))}
+        with self._catalog.read() as tx:
+            known = [TopicName.parse(row[1]) for row in tx.rows("topics")]
+        return [name for name in known if wanted & set(view_names(name))]
 
     def _snapshots(self, topics: Sequence[TopicName] | None) -> list[TopicSnapshot]:
         """Return all topics as of one and the same moment."""
@@ -209,7 +218,7 @@ class TopicViews:
         with self._catalog.read() as tx:
             for topic_id, name, created_ms, tail_offset in tx.rows("topics"):
                 head = load_head(tx, topic_id, name).offset
-                tail = tx.row("tail_totals", topic_id, tail_offset, (1 << 63) - 1)
+                tail = tx.row("tail_totals", topic_id, tail_offset)
                 segments = [Segment.from_row(row) for row in tx.rows("live_segments", topic_id)]
                 assert tail is not None
                 messages = sum(segment.messages for segment in segments)

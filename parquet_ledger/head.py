@@ -10,7 +10,11 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from .catalog import Transaction, WriteTransaction
-from .errors import TopicNotFound
+from .errors import LedgerError, TopicNotFound
+
+# A position of the tail is one number of 63 bits: 19 for the topic and 44 for the offset.
+TOPICS_MAX = 1 << 19
+OFFSETS_MAX = (1 << 44) - (1 << 32)  # A ledger that begins before this ends in time.
 
 
 class Head(NamedTuple):
@@ -85,6 +89,8 @@ def close_open_ledger(tx: WriteTransaction, head: Head, now_ms: int) -> None:
 
 def roll_over(tx: WriteTransaction, topic_id: int, head: Head, now_ms: int) -> Head:
     """Close the open ledger and open the next one."""
+    if head.offset >= OFFSETS_MAX:
+        raise LedgerError(f"topic {topic_id} is full: it has had {head.offset} messages")
     close_open_ledger(tx, head, now_ms)
     ledger_id = tx.next_id("ledger")
     tx.run("open_ledger", ledger_id, topic_id, head.offset, now_ms)

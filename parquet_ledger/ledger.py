@@ -16,10 +16,10 @@ from .backlog import BacklogCounter
 from .bulk import BulkLimits
 from .check import CheckReport, check_directory
 from .duckdb_views import TopicViews
-from .errors import DirectoryNotWritable, NotALedger, TopicNotFound
+from .errors import DirectoryNotWritable, LedgerError, NotALedger, TopicNotFound
 from .file_system import refuse_network_file_system
 from .frame_cache import FrameCache
-from .head import LedgerLimits
+from .head import TOPICS_MAX, LedgerLimits
 from .maintenance import Maintenance
 from .named_sql import load_library
 from .read import Reader
@@ -99,6 +99,8 @@ class Ledger:
                 found = tx.row("topic_by_name", str(parsed))
                 if found is None:
                     found = (tx.next_id("topic"),)
+                    if found[0] >= TOPICS_MAX:
+                        raise LedgerError(f"{parsed}: {TOPICS_MAX - 1} topics is the limit")
                     tx.run("insert_topic", found[0], str(parsed), self.clock_ms())
         return Topic(self, int(found[0]), parsed)
 

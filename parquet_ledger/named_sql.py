@@ -1,7 +1,7 @@
 """SQL kept in ``.sql`` files: named queries and numbered migrations.
 
 A query is ``-- name: some_name`` and the statement up to the next name. Parameters are ``?`` in
-order, so that a catalog with another parameter style can translate them.
+order or ``?1``, ``?2``, …; a catalog with another parameter style can translate them.
 """
 
 from __future__ import annotations

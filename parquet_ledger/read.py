@@ -169,7 +169,7 @@ class Reader:
             ledgers = tx.rows("ledgers", topic_id)
             head = load_head(tx, topic_id, topic).offset
             frame = tx.row(
-                "frame_of_entry", topic_id, position.ledger_id, position.entry_id, found[0]
+                "frame_of_entry", topic_id, found[0], position.ledger_id, position.entry_id
             )
         bases = [(int(row[0]), int(row[1])) for row in ledgers]
         later = [base for ledger_id, base in bases if ledger_id > position.ledger_id]

@@ -252,4 +252,4 @@ class Sealer:
             if found is None or not oldest or oldest[0][0] >= found[0]:
                 return
             with self._catalog.write(durable=False) as tx:
-                tx.run("delete_sealed_frames", topic_id, found[0], topic_id, _FRAMES_A_DELETE)
+                tx.run("delete_sealed_frames", topic_id, found[0], _FRAMES_A_DELETE)

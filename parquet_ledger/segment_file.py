@@ -149,8 +149,20 @@ class SegmentReader:
             raise SegmentDamaged(
                 topic, segment.path, f"has {metadata.num_rows} rows, not {segment.messages}"
             )
+        if not self._has_our_columns():
+            raise SegmentDamaged(topic, segment.path, "has other columns than a segment")
         rows = [metadata.row_group(i).num_rows for i in range(metadata.num_row_groups)]
         self._ends = np.cumsum(rows)
+
+    def _has_our_columns(self) -> bool:
+        """Return whether names and types are as written: no checksum covers a file's footer."""
+        try:
+            schema = self._file.schema_arrow
+            return bool(
+                schema.names == SEGMENT_SCHEMA.names and schema.types == SEGMENT_SCHEMA.types
+            )
+        except (UnicodeDecodeError, pa.ArrowException):
+            return False
 
     def row_groups_from(self, offset: int) -> range:
         """Return the row groups that may hold ``offset`` and later ones."""
@@ -184,7 +196,7 @@ class SegmentReader:
             )
         except FileNotFoundError as error:
             raise FileNotFoundError(errno.ENOENT, "segment is gone", self.segment.path) from error
-        except (OSError, pa.ArrowException) as error:
+        except (OSError, UnicodeDecodeError, pa.ArrowException) as error:
             reason = f"can't be opened ({error})"
             raise SegmentDamaged(self._topic, self.segment.path, reason) from error
 

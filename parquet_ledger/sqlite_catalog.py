@@ -9,6 +9,7 @@ the process may open the catalog's files: closing a second handle would drop SQL
 from __future__ import annotations
 
 import ctypes
+import errno
 import os
 import threading
 import time
@@ -141,33 +142,44 @@ class _OpenFiles:
         self._vfs = vfs
         self._readers: list[apsw.Connection] = []
         self.lock = FairWriteLock(directory / "locks", warn_after_ms=lock_wait_warning_ms)
-        with _translating(self.path):
-            self.lock.acquire()
-            try:
-                self.writer = self._connect(_WRITE_CACHE_KIB)
-                # Data versions compare only on one and the same connection.
-                self.version_watch = self._connect(_READ_CACHE_KIB)
-                self.writer.set_wal_hook(self._remember_wal_pages)
-                _migrate(self.writer, library, self.path)
-                self.wal = WalSync(Path(f"{self.path}-wal"), fdatasync=fdatasync)
-                self.wal.pregrow(pregrow_megabytes * MEGABYTE)
-            finally:
-                self.lock.release()
+        try:
+            with _translating(self.path):
+                self.lock.acquire()
+                try:
+                    self.writer = self._connect(_WRITE_CACHE_KIB)
+                    # Data versions compare only on one and the same connection.
+                    self.version_watch = self._connect(_READ_CACHE_KIB)
+                    self.writer.set_wal_hook(self._remember_wal_pages)
+                    _migrate(self.writer, library, self.path)
+                    counters = directory / "locks" / "sync"
+                    self.wal = WalSync(Path(f"{self.path}-wal"), counters, fdatasync=fdatasync)
+                    self.wal.pregrow(pregrow_megabytes * MEGABYTE)
+                finally:
+                    self.lock.release()
+        except BaseException:
+            for opened in vars(self).values():
+                if isinstance(opened, (apsw.Connection, FairWriteLock, WalSync)):
+                    opened.close()
+            raise
 
     def _connect(self, cache_kib: int) -> apsw.Connection:
         connection = apsw.Connection(str(self.path), vfs=self._vfs)
-        connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
-        # A log that is deleted at the last close would have to be grown again by the next process.
-        for pragma in (
-            "page_size=4096",
-            "journal_mode=wal",
-            "synchronous=normal",
-            "wal_autocheckpoint=0",
-            "secure_delete=0",
-            f"cache_size=-{cache_kib}",
-        ):
-            connection.execute(f"PRAGMA {pragma}").fetchall()
-        _persist_wal(connection)
+        try:
+            connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
+            # A log that is deleted at the last close would have to be grown again by the next process.
+            for pragma in (
+                "page_size=4096",
+                "journal_mode=wal",
+                "synchronous=normal",
+                "wal_autocheckpoint=0",
+                "secure_delete=0",
+                f"cache_size=-{cache_kib}",
+            ):
+                connection.execute(f"PRAGMA {pragma}").fetchall()
+            _persist_wal(connection)
+        except BaseException:
+            connection.close()
+            raise
         return connection
 
     def _remember_wal_pages(self, _: apsw.Connection, _database: str, pages: int) -> int:
@@ -240,7 +252,7 @@ class _Read:
         try:
             self._connection.execute("BEGIN")
         except apsw.Error as error:
-            raise _translate(error) from error
+            raise _translate(error, self._files.path) from error
         return self
 
     def __exit__(
@@ -256,7 +268,7 @@ class _Read:
         try:
             return self._connection.execute(self._queries[query], parameters).fetchall()
         except apsw.Error as error:
-            raise _translate(error) from error
+            raise _translate(error, self._files.path) from error
 
     def row(self, query: str, *parameters: object) -> Row | None:
         rows = self.rows(query, *parameters)
@@ -289,7 +301,9 @@ class _Write:
                 self.commits_of_others = files.count_foreign_commits()
             except BaseException as error:
                 files.lock.release()
-                raise (_translate(error) if isinstance(error, apsw.Error) else error) from error
+                if isinstance(error, apsw.Error):
+                    raise _translate(error, files.path) from error
+                raise
         except BaseException:
             files.switch.__exit__()
             files.mutex.release()
@@ -326,7 +340,7 @@ class _Write:
             self._connection.execute("COMMIT")
         except apsw.Error as error:
             self._roll_back()
-            raise _translate(error) from error
+            raise _translate(error, self._files.path) from error
         files.version_after_commit = self._connection.data_version()
         commit = files.wal.committed()
         if files.wal_pages >= files.checkpoint_pages:
@@ -341,7 +355,7 @@ class _Write:
         try:
             return self._connection.execute(self._queries[query], parameters).fetchall()
         except apsw.Error as error:
-            raise _translate(error) from error
+            raise _translate(error, self._files.path) from error
 
     def row(self, query: str, *parameters: object) -> Row | None:
         rows = self.rows(query, *parameters)
@@ -352,7 +366,7 @@ class _Write:
         try:
             self._connection.execute(self._queries[statement], parameters)
         except apsw.Error as error:
-            raise _translate(error) from error
+            raise _translate(error, self._files.path) from error
         return self._connection.changes()
 
     def next_id(self, counter: str) -> int:
@@ -403,11 +417,13 @@ def _translating(path: Path) -> Iterator[None]:
         yield
     except apsw.Error as error:
         raise _translate(error, path) from error
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            raise
+        raise _translate(apsw.FullError(str(error)), path) from error
 
 
-def _translate(
-    error: apsw.Error, path: Path | str = "the catalog"
-) -> CatalogError | DirectoryNotWritable:
+def _translate(error: apsw.Error, path: Path) -> CatalogError | DirectoryNotWritable:
     if isinstance(error, apsw.FullError):
         return DiskFull(
             f"{path}: no space is left on the disk. Nothing of this write was kept, what was "

@@ -43,7 +43,7 @@ def load_frames(
             break
         take += 1
     if take:
-        rows += [tail_row(row) for row in tx.rows("frames_from", topic_id, after, take)]
+        rows += [tail_row(row) for row in tx.rows("frames_from", topic_id, after + 1, take)]
     return rows
 
 

@@ -1,13 +1,22 @@
-"""Makes commits durable: one fdatasync of the write-ahead log for all commits that wait for it.
+"""Makes commits durable: one fdatasync of the write-ahead log for all commits that wait for it,
+of all threads and all processes.
 
 SQLite commits with synchronous=NORMAL, which writes the log without syncing it; the sync happens
 here, after the write lock is released, so commits of other processes go on meanwhile. A commit is
 confirmed only when a sync that began after it has ended. A checkpoint by anybody syncs the log
 before it copies, so a commit that was overtaken by one is durable too.
+
+Two counters that all processes map into memory say how many commits were made and how many of them
+are synced. The first is changed only under the write lock and the second only under the lock on
+the counters' file, so neither needs more than a plain store. A process that dies before it counts
+leaves them too low, which costs a sync and risks nothing.
 """
 
 from __future__ import annotations
 
+import errno
+import fcntl
+import mmap
 import os
 import threading
 from collections.abc import Callable
@@ -16,19 +25,26 @@ from pathlib import Path
 from .errors import CommitOutcomeUnknown
 
 MEGABYTE = 1 << 20
+_COMMITTED, _SYNCED = 0, 1
+_COUNTERS_BYTES = 16
 
 
 class WalSync:
     """Counts this process' commits and syncs the log for them."""
 
-    def __init__(self, wal: Path, *, fdatasync: Callable[[int], None] = os.fdatasync) -> None:
+    def __init__(
+        self, wal: Path, counters: Path, *, fdatasync: Callable[[int], None] = os.fdatasync
+    ) -> None:
         self._fd = os.open(wal, os.O_RDWR | os.O_CLOEXEC)
+        self._counters_fd = os.open(counters, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        # Allocated and not just long enough: a store into a hole on a full disk is a SIGBUS.
+        os.posix_fallocate(self._counters_fd, 0, _COUNTERS_BYTES)
+        self._mapped = mmap.mmap(self._counters_fd, _COUNTERS_BYTES)
+        self._counters = memoryview(self._mapped).cast("Q")
         self._fdatasync = fdatasync
         self._lock = threading.Lock()
         self._synced_more = threading.Condition(self._lock)
         self._waiting = 0
-        self._committed = 0
-        self._synced = 0
         self._syncing = False
         self._failure: OSError | None = None
 
@@ -36,47 +52,59 @@ class WalSync:
         """Fill the log's file with zeros up to a size; the caller holds the write lock.
 
         Overwriting allocated blocks syncs twice as fast as extending the file. Zeros are no valid
-        frames, so SQLite stops reading where its own frames end.
+        frames, so SQLite stops reading where its own frames end. It only saves time, so a full disk
+        ends it and keeps nobody out.
         """
         size = os.fstat(self._fd).st_size
-        while size < size_bytes:
-            size += os.pwrite(self._fd, bytes(min(MEGABYTE, size_bytes - size)), size)
+        try:
+            while size < size_bytes:
+                size += os.pwrite(self._fd, bytes(min(MEGABYTE, size_bytes - size)), size)
+        except OSError as error:
+            if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+                raise
         os.fsync(self._fd)
 
     def committed(self) -> int:
         """Count a commit and return its number; the caller holds the write lock."""
         self.raise_if_failed()
-        self._committed += 1
-        return self._committed
+        commit = self._counters[_COMMITTED] + 1
+        self._counters[_COMMITTED] = commit
+        return commit
 
     def wait(self, commit: int) -> None:
         """Return when the commit of that number is durable."""
-        if self._synced >= commit:
-            return
+        counters = self._counters
         with self._lock:
-            while self._syncing and self._synced < commit:
+            while self._syncing and counters[_SYNCED] < commit:
                 self._waiting += 1
                 self._synced_more.wait()
                 self._waiting -= 1
             self.raise_if_failed()
-            if self._synced >= commit:
+            if counters[_SYNCED] >= commit:
                 return
             self._syncing = True
-            target = self._committed
-        failure: OSError | None = None
         try:
-            self._fdatasync(self._fd)
+            self._sync_for_all(commit)
         except OSError as error:
-            failure = error
-        with self._lock:
-            self._syncing = False
-            if failure is None:
-                self._synced = max(self._synced, target)
-            else:
-                self._failure = failure
-            if self._waiting:
-                self._synced_more.notify_all()
+            self._failure = error
+        finally:
+            with self._lock:
+                self._syncing = False
+                if self._waiting:
+                    self._synced_more.notify_all()
         self.raise_if_failed()
+
+    def _sync_for_all(self, commit: int) -> None:
+        """Sync everything committed so far, unless another process did while this one waited."""
+        counters = self._counters
+        fcntl.flock(self._counters_fd, fcntl.LOCK_EX)
+        try:
+            if counters[_SYNCED] < commit:
+                target = counters[_COMMITTED]
+                self._fdatasync(self._fd)
+                counters[_SYNCED] = target
+        finally:
+            fcntl.flock(self._counters_fd, fcntl.LOCK_UN)
 
     def raise_if_failed(self) -> None:
         """Refuse to go on after a failed sync: the kernel may have dropped the pages for good."""
@@ -87,5 +115,8 @@ class WalSync:
             ) from self._failure
 
     def close(self) -> None:
-        """Close the file."""
+        """Close the files."""
         os.close(self._fd)
+        os.close(self._counters_fd)
+        self._counters.release()
+        self._mapped.close()

@@ -9,6 +9,7 @@ holder's death.
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import logging
 import os
@@ -52,7 +53,9 @@ class FairWriteLock:
                 self._last_holder(),
                 extra={"action": "write_lock_wait"},
             )
-        os.pwrite(self._write_fd, b"%-20d" % os.getpid(), 0)
+        # A full disk may refuse the note; the lock is held all the same.
+        with contextlib.suppress(OSError):
+            os.pwrite(self._write_fd, b"%-20d" % os.getpid(), 0)
 
     def release(self) -> None:
         """Let the next writer in."""

@@ -23,7 +23,7 @@ DELETE FROM topic WHERE topic_id = ?;
 DELETE FROM ledger WHERE topic_id = ?;
 
 -- name: delete_topic_tail
-DELETE FROM tail WHERE topic_id = ?;
+DELETE FROM tail WHERE position >= ?1 << 44 AND position < (?1 + 1) << 44;
 
 -- name: delete_topic_acks
 DELETE FROM acked_chunk
@@ -64,55 +64,65 @@ SELECT coalesce(sum(entries), 0), coalesce(sum(bytes), 0) FROM ledger
 WHERE topic_id = ? AND ledger_id >= ? AND ledger_id < ?;
 
 -- name: append_frame
-INSERT INTO tail (topic_id, offset_start, messages, entries, bytes, ledger_id, entry_start,
+INSERT INTO tail (position, messages, entries, bytes, ledger_id, entry_start,
                   ledger_bytes, publish_ms_max, appended_ms, frame)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
+VALUES ((?1 << 44) + ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11);
 
 -- name: newest_frame_of_open_ledger
-SELECT tail.offset_start + tail.messages, tail.ledger_id, ledger.base_offset,
-       tail.entry_start + tail.entries, tail.ledger_bytes, ledger.opened_ms
-FROM tail JOIN ledger ON ledger.ledger_id = tail.ledger_id
-WHERE tail.topic_id = ? AND tail.offset_start >= ? AND ledger.closed_ms IS NULL
-ORDER BY tail.offset_start DESC LIMIT 1;
+SELECT newest.offset_end, newest.ledger_id, ledger.base_offset, newest.entry_end,
+       newest.ledger_bytes, ledger.opened_ms
+FROM (SELECT (position & 17592186044415) + messages AS offset_end, ledger_id,
+             entry_start + entries AS entry_end, ledger_bytes
+      FROM tail WHERE position >= (?1 << 44) + ?2 AND position < (?1 + 1) << 44
+      ORDER BY position DESC LIMIT 1) AS newest
+JOIN ledger ON ledger.ledger_id = newest.ledger_id AND ledger.closed_ms IS NULL;
 
 -- name: newest_frame
-SELECT offset_start, messages, entries, ledger_id, entry_start, ledger_bytes
-FROM tail WHERE topic_id = ? AND offset_start >= ? ORDER BY offset_start DESC LIMIT 1;
+SELECT position & 17592186044415, messages, entries, ledger_id, entry_start, ledger_bytes
+FROM tail WHERE position >= (?1 << 44) + ?2 AND position < (?1 + 1) << 44
+ORDER BY position DESC LIMIT 1;
 
 -- name: tail_end
 SELECT bytes, ledger_id, entry_start, ledger_bytes, appended_ms
-FROM tail WHERE topic_id = ? AND offset_start >= ? ORDER BY offset_start LIMIT 1;
+FROM tail WHERE position >= (?1 << 44) + ?2 AND position < (?1 + 1) << 44
+ORDER BY position LIMIT 1;
 
 -- name: frame_of_entry
-SELECT offset_start, messages, entries, ledger_id, entry_start, frame
-FROM tail WHERE topic_id = ? AND ledger_id = ? AND entry_start <= ? AND offset_start >= ?
-ORDER BY offset_start DESC LIMIT 1;
+SELECT position & 17592186044415, messages, entries, ledger_id, entry_start, frame
+FROM tail WHERE position >= (?1 << 44) + ?2 AND position < (?1 + 1) << 44
+    AND ledger_id = ?3 AND entry_start <= ?4
+ORDER BY position DESC LIMIT 1;
 
 -- name: frame_at_or_before
-SELECT offset_start, messages, entries, ledger_id, entry_start, frame
-FROM tail WHERE topic_id = ? AND offset_start <= ? ORDER BY offset_start DESC LIMIT 1;
+SELECT position & 17592186044415, messages, entries, ledger_id, entry_start, frame
+FROM tail WHERE position >= ?1 << 44 AND position <= (?1 << 44) + ?2
+ORDER BY position DESC LIMIT 1;
 
 -- name: frames_from
-SELECT offset_start, messages, entries, ledger_id, entry_start, frame
-FROM tail WHERE topic_id = ? AND offset_start > ? ORDER BY offset_start LIMIT ?;
+SELECT position & 17592186044415, messages, entries, ledger_id, entry_start, frame
+FROM tail WHERE position >= (?1 << 44) + ?2 AND position < (?1 + 1) << 44
+ORDER BY position LIMIT ?3;
 
 -- name: tail_spans
-SELECT offset_start, messages, entries, bytes, ledger_id, entry_start, ledger_bytes,
-       publish_ms_max, appended_ms
-FROM tail WHERE topic_id = ? AND offset_start >= ? ORDER BY offset_start LIMIT ?;
+SELECT position & 17592186044415, messages, entries, bytes, ledger_id, entry_start,
+       ledger_bytes, publish_ms_max, appended_ms
+FROM tail WHERE position >= (?1 << 44) + ?2 AND position < (?1 + 1) << 44
+ORDER BY position LIMIT ?3;
 
 -- name: tail_totals
 SELECT count(*), coalesce(sum(messages), 0), coalesce(sum(entries), 0), coalesce(sum(bytes), 0),
        coalesce(min(appended_ms), 0)
-FROM tail WHERE topic_id = ? AND offset_start >= ? AND offset_start < ?;
+FROM tail WHERE position >= (?1 << 44) + ?2 AND position < (?1 + 1) << 44;
 
 -- name: first_frame_published_since
-SELECT offset_start FROM tail
-WHERE topic_id = ? AND offset_start >= ? AND publish_ms_max >= ? ORDER BY offset_start LIMIT 1;
+SELECT position & 17592186044415 FROM tail
+WHERE position >= (?1 << 44) + ?2 AND position < (?1 + 1) << 44 AND publish_ms_max >= ?3
+ORDER BY position LIMIT 1;
 
 -- name: delete_sealed_frames
-DELETE FROM tail WHERE topic_id = ? AND offset_start < ? AND offset_start IN
-    (SELECT offset_start FROM tail WHERE topic_id = ? ORDER BY offset_start LIMIT ?);
+DELETE FROM tail WHERE position IN
+    (SELECT position FROM tail WHERE position >= ?1 << 44 AND position < (?1 << 44) + ?2
+     ORDER BY position LIMIT ?3);
 
 -- name: insert_segment
 INSERT INTO segment (segment_id, topic_id, offset_start, offset_end, messages, entries, bytes,

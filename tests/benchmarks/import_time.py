@@ -11,7 +11,8 @@ from .measure import Result
 
 
 def import_time() -> Result:
-    times = {code: [] for code in ("pass", "import ledgermq; ledgermq.Ledger")}  # type: dict[str, list[float]]
+    codes = ("pass", "import ledgermq; ledgermq.Ledger")
+    times: dict[str, list[float]] = {code: [] for code in codes}
     for _ in range(5):
         for code, taken in times.items():
             began = time.perf_counter()

@@ -7,7 +7,7 @@ INSERT INTO counter (name, value) VALUES
     ('topic', 0), ('ledger', 0), ('segment', 0), ('subscription', 0), ('session', 0);
 
 CREATE TABLE topic (
-    topic_id    BIGINT PRIMARY KEY,
+    topic_id    INTEGER PRIMARY KEY,
     name        TEXT NOT NULL UNIQUE,
     created_ms  BIGINT NOT NULL,
     -- Frames before this offset are in a segment already, and wait to be deleted.
@@ -17,7 +17,7 @@ CREATE TABLE topic (
 -- A run of entries of one topic. The totals of a closed ledger are final; those of the open one
 -- count what has left the tail: its newest frame in the tail knows the rest.
 CREATE TABLE ledger (
-    ledger_id   BIGINT PRIMARY KEY,
+    ledger_id   INTEGER PRIMARY KEY,
     topic_id    BIGINT NOT NULL,
     base_offset BIGINT NOT NULL,
     opened_ms   BIGINT NOT NULL,
@@ -28,10 +28,11 @@ CREATE TABLE ledger (
 );
 CREATE INDEX ledger_by_topic ON ledger (topic_id, base_offset, ledger_id);
 
--- The newest messages of every topic, a row per frame.
+-- The newest messages of every topic, a row per frame. The position is the topic's id and, in the
+-- lower 44 bits, the offset of the first message: one number, so that the tree stays shallow
+-- however large the frames are.
 CREATE TABLE tail (
-    topic_id       BIGINT NOT NULL,
-    offset_start   BIGINT NOT NULL,
+    position       INTEGER PRIMARY KEY,
     messages       BIGINT NOT NULL,
     entries        BIGINT NOT NULL,
     bytes          BIGINT NOT NULL,
@@ -41,12 +42,11 @@ CREATE TABLE tail (
     ledger_bytes   BIGINT NOT NULL,
     publish_ms_max BIGINT NOT NULL,
     appended_ms    BIGINT NOT NULL,
-    frame          BLOB NOT NULL,
-    PRIMARY KEY (topic_id, offset_start)
-) WITHOUT ROWID;
+    frame          BLOB NOT NULL
+);
 
 CREATE TABLE segment (
-    segment_id     BIGINT PRIMARY KEY,
+    segment_id     INTEGER PRIMARY KEY,
     topic_id       BIGINT NOT NULL,
     offset_start   BIGINT NOT NULL,
     offset_end     BIGINT NOT NULL,
@@ -70,7 +70,7 @@ CREATE INDEX segment_live ON segment (topic_id, offset_start) WHERE retired_ms I
 CREATE INDEX segment_retired ON segment (retired_ms) WHERE retired_ms IS NOT NULL;
 
 CREATE TABLE subscription (
-    subscription_id BIGINT PRIMARY KEY,
+    subscription_id INTEGER PRIMARY KEY,
     topic_id        BIGINT NOT NULL,
     name            TEXT NOT NULL,
     created_ms      BIGINT NOT NULL,
@@ -90,7 +90,7 @@ CREATE TABLE acked_chunk (
 
 -- A process that has the directory open. It is alive while it holds its byte of locks/sessions.
 CREATE TABLE session (
-    session_id BIGINT PRIMARY KEY,
+    session_id INTEGER PRIMARY KEY,
     host       TEXT NOT NULL,
     pid        BIGINT NOT NULL,
     opened_ms  BIGINT NOT NULL
