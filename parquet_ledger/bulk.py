@@ -27,9 +27,9 @@ from .segment_file import WrittenSegment, segment_path, write_segment
 
 # Below this a file of its own for every core is not worth it.
 _ROWS_A_CORE_MIN = 131_072
-_DERIVED = ("size_bytes", "null_value")
+_DERIVED = ("size_bytes", "null_value", "compression")
 # Columns that a frame of the tail holds once for all its messages.
-_SHARED_IN_A_FRAME = ("producer_name", "schema_version", "key_is_base64", "compression")
+_SHARED_IN_A_FRAME = ("producer_name", "schema_version", "key_is_base64")
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,7 +32,8 @@ class WriteTransaction(Transaction, Protocol):
     """A transaction that may change the catalog."""
 
     commits_of_others: int
-    """A number that stays the same while nobody but this catalog object commits."""
+    """A number that stays the same while only this catalog object commits, and never rolls back:
+    as long as it does, what was concluded in an earlier transaction holds."""
 
     commit: int
     """After the block: the commit's number, for ``Catalog.sync``."""

@@ -22,7 +22,7 @@ import pyarrow as pa
 
 from .columns import COLUMN_DEFAULTS, MESSAGE_FIELDS, complete, constant, message_sizes
 from .compression import Compression, compress, decompress
-from .errors import CatalogDamaged
+from .errors import CatalogDamaged, InvalidMessage
 from .new_messages import NewMessages
 
 MAGIC = b"LMF1"
@@ -107,7 +107,14 @@ class Frame:
 
 
 def encode(new: NewMessages) -> EncodedFrame:
-    """Return the messages as one frame."""
+    """Return the messages as one frame, or raise InvalidMessage where a value has no place."""
+    try:
+        return _encode(new)
+    except (UnicodeEncodeError, TypeError, AttributeError, pa.ArrowException) as error:
+        raise InvalidMessage(f"a message can't be stored: {error}") from error
+
+
+def _encode(new: NewMessages) -> EncodedFrame:
     # The leaner body takes Python values: one row that was cut off an Arrow table is a batch.
     if len(new.payloads) == 1 and not isinstance(new.payloads, pa.Array):
         return _encode_single(new)

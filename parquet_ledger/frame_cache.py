@@ -1,7 +1,8 @@
 """Frames that this process wrote or read lately, so that readers that keep up find them in memory.
 
 A frame at (topic, offset) never changes once it is committed, and topic ids are never used again,
-so the cache needs no invalidation.
+so nothing in the cache is ever wrong. A process that seals forgets what it sealed; another one may
+still read for a while what was retired meanwhile.
 """
 
 from __future__ import annotations
@@ -65,6 +66,13 @@ class FrameCache:
             if row is not None:
                 self._rows.move_to_end((topic_id, offset_start))
             return row
+
+    def forget_below(self, topic_id: int, offset: int) -> None:
+        """Forget a topic's frames that were sealed: from now on the segments speak for them."""
+        with self._mutex:
+            sealed = [key for key in self._rows if key[0] == topic_id and key[1] < offset]
+            for key in sealed:
+                self._bytes -= len(self._rows.pop(key).data)
 
     def __len__(self) -> int:
         return len(self._rows)

@@ -75,7 +75,7 @@ class Ledger:
             self.directory, self.catalog, cache, batch_rows=settings.read_batch_rows
         )
         self.backlogs = BacklogCounter(self.directory, self.catalog)
-        self.sealer = Sealer(self.directory, self.catalog, _seal_limits(settings))
+        self.sealer = Sealer(self.directory, self.catalog, cache, _seal_limits(settings))
         self.bulk_limits = _bulk_limits(settings)
         self.maintenance = Maintenance(
             self.directory,

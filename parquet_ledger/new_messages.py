@@ -46,6 +46,8 @@ class NewMessages:
         for i, column in enumerate(_columns_of(self)):
             if column is not None and not isinstance(column, int) and len(column) != rows:
                 raise InvalidMessage(f"{_COLUMNS[i]} has {len(column)} values for {rows} messages")
+        if self.producer_name == "":
+            raise InvalidMessage("producer_name is empty: give a name, or None")
         sizes = self.batch_sizes
         if sizes is not None and (sum(sizes) != rows or min(sizes) < 1):
             raise InvalidMessage(

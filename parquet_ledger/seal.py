@@ -17,6 +17,7 @@ import pyarrow as pa
 from .catalog import Catalog, Row, Transaction
 from .columns import SEGMENT_SCHEMA
 from .errors import CommitConflict, CommitOutcomeUnknown, LedgerError, TopicNotFound
+from .frame_cache import FrameCache
 from .segment import Segment
 from .segment_file import WrittenSegment, segment_path, write_segment
 from .tail import load_frames, tail_batches
@@ -134,8 +135,11 @@ def tail_extent(tx: Transaction, topic_id: int) -> TailExtent:
 class Sealer:
     """Seals topics of one directory."""
 
-    def __init__(self, directory: Path, catalog: Catalog, limits: SealLimits) -> None:
+    def __init__(
+        self, directory: Path, catalog: Catalog, cache: FrameCache, limits: SealLimits
+    ) -> None:
         self._directory = directory
+        self._cache = cache
         self._catalog = catalog
         self._limits = limits
 
@@ -150,6 +154,7 @@ class Sealer:
             segment = self._seal_one(topic_id, topic, session_id, end, now_ms)
             if segment is None:
                 return sealed
+            self._cache.forget_below(topic_id, segment.offset_end)
             sealed.append(segment)
 
     def _seal_one(

@@ -91,7 +91,7 @@ def bulk_appends(path: Path) -> Result:
 
         def ours() -> int:
             topic.append_table(table)
-            return table.num_rows
+            return int(table.num_rows)
 
         what = "bulk Arrow append : bare Parquet write + fsync"
         floor = _parquet_writer(path / "bare.parquet", table)

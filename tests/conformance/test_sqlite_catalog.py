@@ -11,9 +11,15 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from ledger_fixtures import exit_code, fork
+from ledger_fixtures import OpenLedger, exit_code, fork, new
 
-from ledgermq.parquet_ledger import CatalogDamaged, CatalogTooNew, CommitOutcomeUnknown
+from ledgermq.parquet_ledger import (
+    CatalogDamaged,
+    CatalogTooNew,
+    CommitOutcomeUnknown,
+    LedgerClosed,
+    fork_gate,
+)
 from ledgermq.parquet_ledger.named_sql import Migration, SqlLibrary, load_library
 from ledgermq.parquet_ledger.sqlite_catalog import SqliteCatalog
 
@@ -40,10 +46,6 @@ def names_in(catalog: SqliteCatalog) -> list[str]:
         return [row[1] for row in tx.rows("topics")]
 
 
-# SQLite keeps which locks this process holds in memory of its own, and a child inherits that.
-INHERITED = "a child inherits SQLite's record of locks: no thread may be inside SQLite at a fork"
-
-
 def test_a_forked_child_and_its_parent_both_go_on(catalog: SqliteCatalog) -> None:
     add_topic(catalog, "before")
     pid = fork(lambda: add_topic(catalog, "child"))
@@ -52,16 +54,45 @@ def test_a_forked_child_and_its_parent_both_go_on(catalog: SqliteCatalog) -> Non
     assert names_in(catalog) == ["before", "child", "parent"]
 
 
-def test_a_child_forked_in_a_read_leaves_the_parents_state_alone(catalog: SqliteCatalog) -> None:
-    def act() -> None:
+def refused(catalog: SqliteCatalog) -> None:
+    """In a child: fail unless the catalog says why it can't be used."""
+    with pytest.raises(LedgerClosed, match="forked while a transaction"):
         add_topic(catalog, "child")
-        assert names_in(catalog) == ["a", "child"]
 
-    add_topic(catalog, "a")
-    with catalog.read() as tx:
-        assert len(tx.rows("topics")) == 1
-        assert exit_code(fork(act)) == 0
-        assert len(tx.rows("topics")) == 1
+
+@pytest.mark.parametrize("kind", ["read", "write"])
+def test_a_child_forked_inside_a_transaction_is_refused_and_its_parent_goes_on(
+    catalog: SqliteCatalog, kind: str
+) -> None:
+    with getattr(catalog, kind)() as tx:
+        assert exit_code(fork(lambda: refused(catalog))) == 0
+        assert tx.rows("topics") == []
+    add_topic(catalog, "parent")
+    assert names_in(catalog) == ["parent"]
+
+
+@pytest.mark.parametrize("kind", ["read", "write"])
+def test_a_child_is_refused_where_another_threads_transaction_does_not_end(
+    catalog: SqliteCatalog, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fork_gate, "FORK_WAIT_S", 0.05)
+    inside, may_end = threading.Event(), threading.Event()
+
+    def stay() -> None:
+        with getattr(catalog, kind)() as tx:
+            assert tx.rows("topics") == []
+            inside.set()
+            assert may_end.wait(10)
+
+    thread = threading.Thread(target=stay)
+    thread.start()
+    assert inside.wait(10)
+    pid = fork(lambda: refused(catalog))
+    may_end.set()
+    thread.join()
+    assert exit_code(pid) == 0
+    add_topic(catalog, "parent")
+    assert names_in(catalog) == ["parent"]
 
 
 def test_a_child_that_leaves_its_parents_write_commits_nothing(catalog: SqliteCatalog) -> None:
@@ -71,68 +102,6 @@ def test_a_child_that_leaves_its_parents_write_commits_nothing(catalog: SqliteCa
         # What the child left behind is the parent's still, and not committed yet.
         assert names_in(catalog) == []
     assert names_in(catalog) == ["parent"]
-
-
-@pytest.mark.xfail(strict=True, reason=INHERITED)
-def test_a_child_forked_in_a_write_of_another_thread_goes_on(catalog: SqliteCatalog) -> None:
-    inside, may_end = threading.Event(), threading.Event()
-
-    def write() -> None:
-        with catalog.write() as tx:
-            inside.set()
-            assert may_end.wait(10)
-            tx.run("insert_topic", tx.next_id("topic"), "parent", 0)
-
-    thread = threading.Thread(target=write)
-    thread.start()
-    assert inside.wait(10)
-    pid = fork(lambda: add_topic(catalog, "child"))
-    may_end.set()
-    thread.join()
-    assert exit_code(pid) == 0
-    assert names_in(catalog) == ["child", "parent"]
-
-
-@pytest.mark.xfail(strict=True, reason=INHERITED)
-def test_a_child_forked_in_a_read_of_another_thread_keeps_its_own_state(tmp_path: Path) -> None:
-    (tmp_path / "locks").mkdir()
-    catalog = SqliteCatalog(tmp_path, load_library(), pregrow_megabytes=0, checkpoint_pages=1)
-    add_topic(catalog, "a")
-    reading, child_reads = threading.Event(), threading.Event()
-    began, tell_began = os.pipe()
-    go_on, tell_go_on = os.pipe()
-
-    def read_in_parent() -> None:
-        with catalog.read() as tx:
-            tx.rows("topics")
-            reading.set()
-            assert child_reads.wait(10)
-
-    def child() -> None:
-        with catalog.read() as tx:
-            before = tx.rows("topics")
-            os.write(tell_began, b"x")
-            assert select.select([go_on], [], [], 10)[0]
-            assert [tx.rows("acked_chunks", 1, n, n) for n in range(50)] == [[]] * 50
-            assert tx.rows("topics") == before
-
-    thread = threading.Thread(target=read_in_parent)
-    thread.start()
-    assert reading.wait(10)
-    pid = fork(child)
-    assert select.select([began], [], [], 10)[0]
-    child_reads.set()
-    thread.join()
-    # The log starts over beneath the child, unless the kernel knows that it reads.
-    for n in range(50):
-        with catalog.write() as tx:
-            tx.run("put_acked_chunk", 1, n, 1, bytes(5_000))
-            tx.run("insert_topic", tx.next_id("topic"), f"b{n}", 0)
-    os.write(tell_go_on, b"x")
-    assert exit_code(pid) == 0
-    catalog.close()
-    for fd in (began, tell_began, go_on, tell_go_on):
-        os.close(fd)
 
 
 def test_a_child_forked_in_a_write_gets_the_usual_switch_interval(catalog: SqliteCatalog) -> None:
@@ -145,7 +114,6 @@ def test_a_child_forked_in_a_write_gets_the_usual_switch_interval(catalog: Sqlit
         assert exit_code(fork(act)) == 0
 
 
-@pytest.mark.xfail(strict=False, reason=INHERITED)
 def test_threads_and_forks_do_not_disturb_each_other(catalog: SqliteCatalog) -> None:
     def write(name: str) -> None:
         for i in range(20):
@@ -292,6 +260,24 @@ def test_after_a_failed_sync_reopening_helps(failing: SqliteCatalog, tmp_path: P
     add_topic(reopened, "c")
     assert {"a", "c"} <= set(names_in(reopened))
     reopened.close()
+
+
+def test_a_ledger_can_be_closed_and_reopened_after_a_failed_sync(
+    tmp_path: Path, open_ledger: OpenLedger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    disk = FailingDisk()
+    with monkeypatch.context() as patch:
+        failing = functools.partial(SqliteCatalog, fdatasync=disk)
+        patch.setattr("ledgermq.parquet_ledger.ledger.SqliteCatalog", failing)
+        ledger = open_ledger()
+    session = ledger.sessions.current()
+    disk.fails = True
+    with pytest.raises(CommitOutcomeUnknown):
+        ledger.create_topic("a")
+    ledger.close()
+    reopened = open_ledger()
+    reopened.create_topic("b").append(new([b"x"]))
+    assert not reopened.sessions.is_alive(session)
 
 
 @pytest.mark.parametrize("use", [add_topic, lambda catalog, _: names_in(catalog)])

@@ -97,6 +97,8 @@ class Programs:
             while b"\n" in self._pending:
                 line, _, self._pending = self._pending.partition(b"\n")
                 yield line.decode()
+            ended = {name: program.poll() for name, program in self.running.items()}
+            assert not any(status is not None for status in ended.values()), f"ended: {ended}"
             ready, _, _ = select.select([self._read_fd], [], [], PATIENCE_S)
             assert ready, f"nobody said anything for {PATIENCE_S} s: {self.running}"
             self._pending += os.read(self._read_fd, 1 << 16)

@@ -49,11 +49,6 @@ def test_forks_while_another_thread_commits_lose_and_repeat_nothing(
     assert len({each[:2] for each in found}) == len(found)
 
 
-@pytest.mark.xfail(
-    strict=True,
-    reason="SQLite's table of locks is inherited: a child forked while a thread of its parent is "
-    "inside a transaction finds the catalog locked for ever; it needs a hook before the fork",
-)
 def test_children_forked_while_another_thread_commits_can_append(forks: tuple[Path, Any]) -> None:
     _, answer = forks
     assert not answer["failures"], "\n".join(answer["failures"])

@@ -229,7 +229,6 @@ def test_retired_messages_are_skipped(open_ledger: OpenLedger) -> None:
     assert payloads(other) == numbered(5, 5)
 
 
-@pytest.mark.xfail(strict=True, reason="the frame cache does not know what was retired")
 def test_retired_messages_are_not_read_from_the_cache_either(orders: Topic) -> None:
     orders.append(new(numbered(5)))
     orders.seal()

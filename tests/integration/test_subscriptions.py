@@ -100,6 +100,15 @@ def test_a_deleted_subscription_is_gone(orders: Topic) -> None:
             use()
 
 
+def test_a_deleted_subscription_leaves_no_bitmaps_behind(orders: Topic) -> None:
+    orders.append(new(numbered(5)))
+    subscription = orders.subscribe("sub", start=0)
+    subscription.acknowledge([Span(1, 3)])
+    subscription.delete()
+    with orders.ledger.catalog.read() as tx:
+        assert tx.rows("acked_chunks", subscription.row.subscription_id, 0, 1 << 40) == []
+
+
 def test_a_subscription_that_is_made_again_remembers_nothing(orders: Topic) -> None:
     orders.append(new(numbered(5)))
     old = orders.subscribe("sub", start=0)

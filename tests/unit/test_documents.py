@@ -36,8 +36,8 @@ def test_the_readme_lists_every_column_of_a_message_with_its_type_and_meaning() 
 
 def test_importing_ledgermq_is_quick_and_leaves_airflow_spark_and_pandas_alone() -> None:
     program = (
-        "import sys, time; began = time.perf_counter(); import ledgermq; ledgermq.Ledger;"
-        "took = time.perf_counter() - began;"
+        "import sys, time; began = time.process_time(); import ledgermq; ledgermq.Ledger;"
+        "took = time.process_time() - began;"
         "print([m for m in ('airflow', 'pyspark', 'pandas', 'duckdb') if m in sys.modules], took)"
     )
     run = [sys.executable, "-c", program]

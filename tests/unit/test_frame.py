@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ledgermq.parquet_ledger import CatalogDamaged, Compression, NewMessages
+from ledgermq.parquet_ledger import CatalogDamaged, Compression, InvalidMessage, NewMessages
 from ledgermq.parquet_ledger.columns import MESSAGE_FIELDS, SEGMENT_SCHEMA
 from ledgermq.parquet_ledger.frame import Frame, decode, encode
 from ledgermq.parquet_ledger.frame_cache import TailRow
@@ -163,3 +163,13 @@ def test_bytes_that_are_no_frame_are_reported_as_damage(count: int) -> None:
     data = encode(NewMessages([b"a"] * count, 1)).data
     with pytest.raises(CatalogDamaged):
         decode(b"????" + data[4:])
+
+
+def test_a_key_that_is_no_unicode_text_is_refused() -> None:
+    with pytest.raises(InvalidMessage, match="can't be stored"):
+        encode(NewMessages([b"x"], 0, keys=["\ud800"]))
+
+
+def test_a_payload_that_is_no_bytes_is_refused() -> None:
+    with pytest.raises(InvalidMessage, match="can't be stored"):
+        encode(NewMessages([1, 2], 0))  # type: ignore[list-item]
