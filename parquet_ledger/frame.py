@@ -28,6 +28,7 @@ from .new_messages import NewMessages
 MAGIC = b"LMF1"
 _KIND_ARROW = 0
 _KIND_SINGLE = 1
+_PADDING = tuple(bytes(-at & 7) for at in range(8))  # Arrow reads bodies that are aligned to 8.
 _BATCHED = 1
 _HAS_SEQUENCE = 2
 _HAS_SCHEMA_VERSION = 4
@@ -297,7 +298,8 @@ def _body_schema(mask: int) -> pa.Schema:
 
 
 def _assemble(new: NewMessages, kind: int, mask: int, body: bytes) -> bytes:
-    flags = 0
+    """Return header, sizes of the entries, producer's name and body as one piece."""
+    flags = _KEY_IS_BASE64 if new.keys_are_base64 else 0
     name = b"" if new.producer_name is None else new.producer_name.encode("utf-8")
     sizes = b""
     entries = len(new.payloads)
@@ -305,21 +307,24 @@ def _assemble(new: NewMessages, kind: int, mask: int, body: bytes) -> bytes:
         flags |= _BATCHED
         entries = len(new.batch_sizes)
         sizes = np.asarray(new.batch_sizes, "<i4").tobytes()
-    sequence = _first(new.sequence_ids)
+    sequence = new.sequence_ids
     if sequence is not None:
         flags |= _HAS_SEQUENCE
+        if not isinstance(sequence, int):
+            sequence = sequence[0]
     if new.schema_version is not None:
         flags |= _HAS_SCHEMA_VERSION
-    if new.keys_are_base64:
-        flags |= _KEY_IS_BASE64
-    publish = _first(new.publish_time_ms)
+    publish = new.publish_time_ms
+    if not isinstance(publish, int):
+        publish = publish[0]
     header = _HEADER.pack(
         MAGIC, kind, new.compression, flags, mask, len(new.payloads), entries, len(body),
         len(name), publish, sequence or 0, new.schema_version or 0,
     )  # fmt: skip
-    at = _HEADER.size + len(sizes) + len(name)
-    padding = bytes(_aligned(at) - at)
-    return b"".join((header, sizes, name, padding, compress(new.compression, body)))
+    padding = _PADDING[(_HEADER.size + len(sizes) + len(name)) & 7]
+    if new.compression:
+        body = compress(new.compression, body)
+    return b"".join((header, sizes, name, padding, body))
 
 
 def _aligned(at: int) -> int:
@@ -328,10 +333,6 @@ def _aligned(at: int) -> int:
 
 def _constant(name: str, value: object, rows: int) -> pa.Array:
     return constant(value, MESSAGE_FIELDS[name], rows)
-
-
-def _first(value: int | Sequence[int] | None) -> int | None:
-    return value if value is None or isinstance(value, int) else value[0]
 
 
 def _newest(times: int | Sequence[int]) -> int:

@@ -68,7 +68,8 @@ class SqliteWrite(_Queries):
     __slots__ = ("_durable", "commit", "commits_of_others")
 
     def __init__(self, files: OpenFiles, queries: dict[str, str], *, durable: bool) -> None:
-        super().__init__(files, queries)
+        self._files = files
+        self._queries = queries
         self._durable = durable
 
     def __enter__(self) -> Self:

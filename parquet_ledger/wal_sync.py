@@ -66,7 +66,8 @@ class WalSync:
 
     def committed(self) -> int:
         """Count a commit and return its number; the caller holds the write lock."""
-        self.raise_if_failed()
+        if self._failure is not None:
+            self.raise_if_failed()
         commit = self._counters[_COMMITTED] + 1
         self._counters[_COMMITTED] = commit
         return commit
@@ -79,7 +80,8 @@ class WalSync:
                 self._waiting += 1
                 self._synced_more.wait()
                 self._waiting -= 1
-            self.raise_if_failed()
+            if self._failure is not None:
+                self.raise_if_failed()
             if counters[_SYNCED] >= commit:
                 return
             self._syncing = True
@@ -92,7 +94,8 @@ class WalSync:
                 self._syncing = False
                 if self._waiting:
                     self._synced_more.notify_all()
-        self.raise_if_failed()
+        if self._failure is not None:
+            self.raise_if_failed()
 
     def _sync_for_all(self, commit: int) -> None:
         """Sync everything committed so far, unless another process did while this one waited."""
