@@ -134,17 +134,24 @@ class Appender:
         return Appended(first, placed[-1].offset_end - first, tuple(placed))
 
     def append_in(
-        self, tx: WriteTransaction, topic_id: int, topic: str, frames: Sequence[EncodedFrame]
+        self,
+        tx: WriteTransaction,
+        topic_id: int,
+        topic: str,
+        frames: Sequence[EncodedFrame],
+        *,
+        last: bool = False,
     ) -> list[TailRow]:
-        """Append inside a transaction that the caller commits; see ``Heads`` for a failure."""
+        """Append inside a transaction; with ``last`` the caller changes nothing after this."""
         head = self.heads.get(tx, topic_id, topic)
         now = self._clock_ms()
         placed = []
+        run = tx.run_last if last and len(frames) == 1 else tx.run
         for frame in frames:
             if must_roll_over(head, self._limits.ledger, now):
                 head = roll_over(tx, topic_id, head, now)
             ledger_bytes = head.ledger_bytes + frame.size_bytes
-            tx.run(
+            run(
                 "append_frame", topic_id, head.offset, frame.messages, frame.entries,
                 frame.size_bytes, head.ledger_id, head.entry, ledger_bytes, frame.publish_ms_max,
                 now, frame.data,
@@ -163,12 +170,13 @@ class Appender:
         count = len(self._waiting)
         group = self._waiting[:count]
         del self._waiting[:count]
+        alone = count == 1
         try:
             with self._catalog.write(durable=False) as tx:
                 for request in group:
                     try:
                         request.placed = self.append_in(
-                            tx, request.topic_id, request.topic, request.frames
+                            tx, request.topic_id, request.topic, request.frames, last=alone
                         )
                     except LookupError as error:  # The topic is gone: nothing was written for it.
                         request.error = error

@@ -41,6 +41,9 @@ class WriteTransaction(Transaction, Protocol):
     def run(self, statement: str, *parameters: object) -> int:
         """Run a named statement and return how many rows it changed."""
 
+    def run_last(self, statement: str, *parameters: object) -> None:
+        """Run the statement after which the transaction changes nothing more."""
+
     def next_id(self, counter: str) -> int:
         """Return the next id of a counter; an id is never given out twice."""
 

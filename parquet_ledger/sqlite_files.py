@@ -43,7 +43,7 @@ class OpenFiles:
         self.path = directory / "catalog.db"
         self.checkpoint_pages = checkpoint_pages
         self.wal_pages = 0
-        self.version_after_commit = -1
+        self._commits_begun = -1
         self.foreign_commits = 0
         self.mutex = threading.Lock()
         self.switch = ShortSwitchInterval()
@@ -115,12 +115,16 @@ class OpenFiles:
             self._readers.append(connection)
 
     def count_foreign_commits(self) -> int:
-        """Return a number that grows when others committed; the caller is in a transaction."""
-        version = self.writer.data_version()
-        if version != self.version_after_commit:
-            self.version_after_commit = version
+        """Return a number that grows when others committed; the caller holds the write lock."""
+        begun = self.wal.commits_begun()
+        if begun != self._commits_begun:
+            self._commits_begun = begun
             self.foreign_commits += 1
         return self.foreign_commits
+
+    def begin_commit(self) -> None:
+        """Tell the others that what they know is old; the caller commits next."""
+        self._commits_begun = self.wal.begin_commit()
 
     def checkpoint(self) -> None:
         """Copy the log into the database; the caller holds the write lock."""

@@ -65,12 +65,15 @@ class SqliteRead(_Queries):
 class SqliteWrite(_Queries):
     """A write transaction; see ``WriteTransaction``."""
 
-    __slots__ = ("_durable", "commit", "commits_of_others")
+    __slots__ = ("_begun", "_done", "_durable", "commit", "commits_of_others")
 
     def __init__(self, files: OpenFiles, queries: dict[str, str], *, durable: bool) -> None:
         self._files = files
         self._queries = queries
         self._durable = durable
+        self._begun = False
+        self._done = False
+        self.commit = 0
 
     def __enter__(self) -> Self:
         files = self._files
@@ -82,15 +85,9 @@ class SqliteWrite(_Queries):
                 raise LedgerClosed("the ledger is closed, or this process was forked")
             files.wal.raise_if_failed()
             files.lock.acquire()
+            # BEGIN waits for the first change: until then the lock alone keeps others out.
             self._connection = files.writer
-            try:
-                self._connection.execute("BEGIN IMMEDIATE")
-                self.commits_of_others = files.count_foreign_commits()
-            except BaseException as error:
-                files.lock.release()
-                if isinstance(error, apsw.Error):
-                    raise translate(error, files.path) from error
-                raise
+            self.commits_of_others = files.count_foreign_commits()
         except BaseException:
             files.switch.__exit__()
             files.writing_thread = 0
@@ -107,13 +104,12 @@ class SqliteWrite(_Queries):
         files = self._files
         if not files.usable:
             return  # This is a forked child leaving its parent's block: nothing here is its own.
-        self.commit = 0
         try:
             try:
-                if kind is None:
-                    self.commit = self._commit_or_roll_back()
-                else:
+                if kind is not None and not self._done:
                     self._roll_back()
+                elif self._begun or self._done:
+                    self.commit = self._commit_or_roll_back()
             finally:
                 files.lock.release()
                 files.writing_thread = 0
@@ -125,12 +121,13 @@ class SqliteWrite(_Queries):
 
     def _commit_or_roll_back(self) -> int:
         files = self._files
-        try:
-            self._connection.execute("COMMIT")
-        except apsw.Error as error:
-            self._roll_back()
-            raise translate(error, self._files.path) from error
-        files.version_after_commit = self._connection.data_version()
+        if self._begun:
+            files.begin_commit()
+            try:
+                self._connection.execute("COMMIT")
+            except apsw.Error as error:
+                self._roll_back()
+                raise translate(error, files.path) from error
         commit = files.wal.committed()
         if files.wal_pages >= files.checkpoint_pages:
             files.checkpoint()
@@ -144,14 +141,38 @@ class SqliteWrite(_Queries):
 
     def run(self, statement: str, *parameters: object) -> int:
         """Run a named statement and return how many rows it changed."""
+        if not self._begun:
+            self._begin()
         try:
             self._connection.execute(self._queries[statement], parameters)
         except apsw.Error as error:
             raise translate(error, self._files.path) from error
         return self._connection.changes()
 
+    def run_last(self, statement: str, *parameters: object) -> None:
+        """Run the last statement of a transaction; where it is the only one it commits itself."""
+        if self._begun:
+            self.run(statement, *parameters)
+            return
+        self._files.begin_commit()
+        try:
+            self._connection.execute(self._queries[statement], parameters)
+        except apsw.Error as error:
+            raise translate(error, self._files.path) from error
+        self._done = True
+
+    def _begin(self) -> None:
+        assert not self._done, "nothing is changed after run_last"
+        try:
+            self._connection.execute("BEGIN IMMEDIATE")
+        except apsw.Error as error:
+            raise translate(error, self._files.path) from error
+        self._begun = True
+
     def next_id(self, counter: str) -> int:
         """Return the next id of a counter."""
+        if not self._begun:
+            self._begin()
         row = self.row("next_id", counter)
         assert row is not None, counter
         return int(row[0])

@@ -6,10 +6,11 @@ here, after the write lock is released, so commits of other processes go on mean
 confirmed only when a sync that began after it has ended. A checkpoint by anybody syncs the log
 before it copies, so a commit that was overtaken by one is durable too.
 
-Two counters that all processes map into memory say how many commits were made and how many of them
-are synced. The first is changed only under the write lock and the second only under the lock on
-the counters' file, so neither needs more than a plain store. A process that dies before it counts
-leaves them too low, which costs a sync and risks nothing.
+Three counters that all processes map into memory say how many commits began, how many were made and
+how many of those are synced. The first two are changed only under the write lock and the third only
+under the lock on the counters' file, so none needs more than a plain store. A process that dies
+between a commit and its count leaves the number made too low, which costs a sync and risks nothing;
+the number begun is never too low, so whoever remembers it knows whether others may have committed.
 """
 
 from __future__ import annotations
@@ -25,8 +26,8 @@ from pathlib import Path
 from .errors import CommitOutcomeUnknown
 
 MEGABYTE = 1 << 20
-_COMMITTED, _SYNCED = 0, 1
-_COUNTERS_BYTES = 16
+_BEGUN, _COMMITTED, _SYNCED = 0, 1, 2
+_COUNTERS_BYTES = 24
 
 
 class WalSync:
@@ -63,6 +64,16 @@ class WalSync:
             if error.errno not in (errno.ENOSPC, errno.EDQUOT):
                 raise
         os.fsync(self._fd)
+
+    def commits_begun(self) -> int:
+        """Return how many commits all processes began; the caller holds the write lock."""
+        return self._counters[_BEGUN]
+
+    def begin_commit(self) -> int:
+        """Count a commit that is about to begin and return its number, under the write lock."""
+        begun = self._counters[_BEGUN] + 1
+        self._counters[_BEGUN] = begun
+        return begun
 
     def committed(self) -> int:
         """Count a commit and return its number; the caller holds the write lock."""

@@ -317,3 +317,50 @@ def test_threads_read_whole_transactions_while_others_write(catalog: Catalog) ->
     for reader in readers:
         reader.join()
     assert torn == []
+
+
+def test_a_last_statement_that_is_the_only_one_is_committed(
+    catalog: Catalog, other: Catalog
+) -> None:
+    with catalog.write() as tx:
+        tx.run_last("insert_topic", 7, "alone", 0)
+    with other.read() as reader:
+        assert names(reader) == ["alone"]
+
+
+def test_a_last_statement_commits_together_with_those_before_it(catalog: Catalog) -> None:
+    with catalog.write() as tx:
+        add(tx, "first")
+        tx.run_last("insert_topic", 7, "last", 0)
+        with catalog.read() as reader:
+            assert names(reader) == []
+    with catalog.read() as reader:
+        assert names(reader) == ["first", "last"]
+
+
+def test_a_last_statement_that_fails_changes_nothing(catalog: Catalog) -> None:
+    add_topic(catalog, "taken")
+    with pytest.raises(CatalogError), catalog.write() as tx:
+        tx.run_last("insert_topic", 7, "taken", 0)
+    with catalog.read() as reader:
+        assert names(reader) == ["taken"]
+
+
+def test_a_commit_by_a_last_statement_is_noticed_by_others(
+    catalog: Catalog, other: Catalog
+) -> None:
+    with other.write() as tx:
+        before = tx.commits_of_others
+    with catalog.write() as tx:
+        tx.run_last("insert_topic", 7, "alone", 0)
+    with other.write() as tx:
+        assert tx.commits_of_others != before
+
+
+def test_what_was_concluded_before_a_rollback_counts_as_old(catalog: Catalog) -> None:
+    with catalog.write() as tx:
+        before = tx.commits_of_others
+    with pytest.raises(KeyError):
+        add_and_fail(catalog, "gone")
+    with catalog.write() as tx:
+        assert tx.commits_of_others != before

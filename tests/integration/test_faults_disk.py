@@ -18,7 +18,7 @@ from ledgermq.parquet_ledger import DirectoryNotWritable, DiskFull, Ledger, NewM
 
 DISK_MEGABYTES = 24
 SETTINGS = Settings(wal_pregrow_megabytes=1, bulk_rows_min=1_000, wal_checkpoint_pages=200)
-BALLAST_BYTES = 8 << 20
+BALLAST_BYTES = 13 << 20
 IS_ROOT = os.geteuid() == 0
 
 

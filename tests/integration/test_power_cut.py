@@ -26,6 +26,7 @@ from ledgermq.parquet_ledger.sqlite_catalog import SqliteCatalog
 
 SEED = 411
 SECTOR = 512
+MEANWHILE_S = 0.3
 # So small that the run has many checkpoints and the log starts over many times.
 RECORDED = Settings(
     wal_pregrow_megabytes=0, wal_checkpoint_pages=12, bulk_rows_min=20, retired_file_grace_ms=0,
@@ -81,7 +82,7 @@ class Recorder:
     events: list[Event] = field(default_factory=list)
     mutex: threading.Lock = field(default_factory=threading.Lock)
     # What another process does between the next commit and its sync.
-    meanwhile: Callable[[], object] | None = None
+    meanwhile: threading.Thread | None = None
 
     def add(self, event: Event) -> None:
         with self.mutex:
@@ -148,7 +149,8 @@ def recorder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Recorder]:
         def sync_wal(fd: int) -> None:
             meanwhile, recorder.meanwhile = recorder.meanwhile, None
             if meanwhile is not None:
-                meanwhile()
+                meanwhile.start()
+                meanwhile.join(MEANWHILE_S)  # It may have to wait for this very sync.
             recorder.around_sync("catalog.db-wal", lambda: os.fdatasync(fd))
 
         return SqliteCatalog(*arguments, **options, vfs="ledgermq-power-cut", fdatasync=sync_wal)
@@ -226,8 +228,9 @@ def run(recorder: Recorder) -> None:
             first.append(i, 1)
             first.acknowledge(i + 1)
             other.topic.seal()
-            recorder.meanwhile = one.collect_garbage
+            recorder.meanwhile = other_process = threading.Thread(target=one.collect_garbage)
             other.topic.retire(Retention(minutes=0, bytes=0))
+            other_process.join()
         threads = [
             Run(recorder, ledger.create_topic(f"t{i}")) for i, ledger in ((0, one), (1, one))
         ]
