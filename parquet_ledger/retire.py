@@ -93,10 +93,12 @@ def delete_retired(directory: Path, catalog: Catalog, retired_before_ms: int) ->
     with catalog.read() as tx:
         rows = tx.rows("segments_retired_before", retired_before_ms)
     if rows:
-        # Another process' retirement may be visible and not durable yet. An empty durable commit
-        # syncs the log up to it; without it a power cut could keep the row and lose the file.
-        with catalog.write():
-            pass
+        # Another process' retirement may be visible and not durable yet. A durable commit, though it
+        # changes nothing, syncs the log up to it; otherwise a power cut could keep the row as live
+        # and lose the file.
+        with catalog.write() as tx:
+            for segment_id, _ in rows:
+                tx.run("retire_segment", retired_before_ms, segment_id)
     for _, path in rows:
         (directory / path).unlink(missing_ok=True)
     if rows:

@@ -7,8 +7,8 @@ confirmed only when a sync that began after it has ended. A checkpoint by anybod
 before it copies, so a commit that was overtaken by one is durable too.
 
 Three counters that all processes map into memory say how many commits began, how many were made and
-how many of those are synced. The first two are changed only under the write lock and the third only
-under the lock on the counters' file, so none needs more than a plain store. A process that dies
+how many of those are synced. The first two are changed only under the write lock, and the third may
+safely be too low, so none needs more than a plain store. A process that dies
 between a commit and its count leaves the number made too low, which costs a sync and risks nothing;
 the number begun is never too low, so whoever remembers it knows whether others may have committed.
 """
@@ -111,6 +111,12 @@ class WalSync:
     def _sync_for_all(self, commit: int) -> None:
         """Sync everything committed so far, unless another process did while this one waited."""
         counters = self._counters
+        if counters[_COMMITTED] == commit and counters[_SYNCED] == commit - 1:
+            # Nobody else waits for a sync, so there is nobody to share one with. Should two
+            # processes store at once, the lower number may stay: it costs one sync more.
+            self._fdatasync(self._fd)
+            counters[_SYNCED] = commit
+            return
         fcntl.flock(self._counters_fd, fcntl.LOCK_EX)
         try:
             if counters[_SYNCED] < commit:

@@ -103,6 +103,13 @@ class Programs:
             assert ready, f"nobody said anything for {PATIENCE_S} s: {self.running}"
             self._pending += os.read(self._read_fd, 1 << 16)
 
+    def places(self) -> dict[str, str]:
+        """Return where in the kernel each program is, for the message of a failure."""
+        return {
+            name: Path(f"/proc/{program.pid}/wchan").read_text()
+            for name, program in self.running.items()
+        }
+
     def kill(self, names: list[str]) -> None:
         """Kill programs that must still be running."""
         for name in names:
@@ -143,10 +150,14 @@ def listen_until_confirmed(running: Programs, truth: Truth, wanted: Counter[str]
     """Listen until each of the named programs confirmed so many appends or rounds in all."""
     if truth.confirmed >= wanted:
         return
+    until = time.monotonic() + PATIENCE_S
     for line in running.lines():
         truth.hear(line)
         if truth.confirmed >= wanted:
             return
+        # Others may go on talking beside one that waits for ever.
+        late = wanted - truth.confirmed
+        assert time.monotonic() < until, f"not done in {PATIENCE_S} s: {late}; {running.places()}"
 
 
 def run_and_kill(directory: Path, truth: Truth, rng: random.Random, number: int) -> None:

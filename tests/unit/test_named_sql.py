@@ -18,10 +18,12 @@ PATTERNS = {"delete_topic_": ("acks", "subscriptions", "tail", "ledgers")}
 def names_in(path: Path) -> Iterator[str]:
     """Yield the names of the queries that a module runs."""
     for node in ast.walk(ast.parse(path.read_text("utf-8"))):
-        if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.args):
+        if not (isinstance(node, ast.Call) and node.args):
             continue
+        # A method may have been picked beforehand: run = tx.run_last if … else tx.run.
+        called = getattr(node.func, "attr", getattr(node.func, "id", ""))
         query = node.args[0]
-        if node.func.attr not in METHODS:
+        if called not in METHODS:
             continue
         if isinstance(query, ast.Constant) and isinstance(query.value, str):
             yield query.value
