@@ -6,8 +6,9 @@ import time
 from pathlib import Path
 
 import duckdb
+import pyarrow as pa
 
-from ledgermq.parquet_ledger import Ledger
+from ledgermq.parquet_ledger import Ledger, NewMessages, Topic
 
 from .measure import Result
 from .workload import message_table
@@ -32,7 +33,12 @@ def sql_questions(path: Path, *, messages: int = 10_000_000) -> list[Result]:
     with Ledger(path / "sql", background=False) as ledger:
         topic = ledger.create_topic("big")
         for part in range(max(1, messages // million)):
-            topic.append_table(message_table(min(messages, million), first=part * million))
+            table = message_table(min(messages, million), first=part * million)
+            if part % 2:
+                _append_in_batches(topic, table)
+            else:
+                topic.append_table(table)
+        topic.seal()
         files = [str(ledger.directory / segment.path) for segment in topic.segments()]
         bare = duckdb.connect()
         bare.execute("SET TimeZone = 'UTC'")
@@ -43,6 +49,21 @@ def sql_questions(path: Path, *, messages: int = 10_000_000) -> list[Result]:
             ]
         bare.close()
     return results
+
+
+def _append_in_batches(topic: Topic, table: pa.Table) -> None:
+    """Append as a batching producer does, so that the messages are sealed from the tail."""
+    for batch in table.to_batches(max_chunksize=1_000):
+        topic.append(
+            NewMessages(
+                payloads=batch.column("payload"),
+                publish_time_ms=batch.column("publish_time").cast(pa.int64()).to_pylist(),
+                producer_name="bench",
+                sequence_ids=batch.column("sequence_id").to_pylist(),
+                keys=batch.column("key"),
+                batch_sizes=[batch.num_rows],
+            )
+        )
 
 
 def _ask(

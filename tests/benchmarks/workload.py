@@ -15,7 +15,8 @@ def payloads(count: int, *, size: int = 100, seed: int = 7) -> list[bytes]:
     noise = random.Random(seed).randbytes(size * count // 4 + size).hex().encode()
     made = []
     for i in range(count):
-        head = b'{"id":%010d,"type":"t%d","amount":%06d,"user":"' % (i, i % 7, i * 31 % 100_000)
+        amount = 100_000 + i * 31 % 100_000
+        head = b'{"id":"%010d","type":"t%d","amount":%d,"user":"' % (i, i % 7, amount)
         at = i * (size // 2) % (len(noise) - size)
         made.append(head + noise[at : at + size - len(head) - 2] + b'"}')
     return made
