@@ -54,9 +54,9 @@ class OpenFiles:
         self.usable = True
         self._vfs = vfs
         self._readers: list[apsw.Connection] = []
-        self.lock = FairWriteLock(directory / "locks", warn_after_ms=lock_wait_warning_ms)
         try:
             with translating(self.path):
+                self.lock = FairWriteLock(directory / "locks", warn_after_ms=lock_wait_warning_ms)
                 self.lock.acquire()
                 try:
                     self.writer = self._connect(_WRITE_CACHE_KIB)

@@ -9,9 +9,9 @@ holder's death.
 
 from __future__ import annotations
 
-import contextlib
 import fcntl
 import logging
+import mmap
 import os
 import time
 from pathlib import Path
@@ -27,6 +27,11 @@ class FairWriteLock:
     def __init__(self, directory: Path, *, warn_after_ms: int) -> None:
         self._next_fd = _open_lock(directory / "next")
         self._write_fd = _open_lock(directory / "write")
+        # The holder's process id, in memory that all processes map: a write to the file would put
+        # work into the file system's journal with every turn.
+        os.posix_fallocate(self._write_fd, 0, 8)
+        self._mapped = mmap.mmap(self._write_fd, 8)
+        self._holder = memoryview(self._mapped).cast("Q")
         self._warn_after_s = warn_after_ms / 1000
         self._turn_began = -SLICE_S
 
@@ -38,7 +43,7 @@ class FairWriteLock:
                 return
             except BlockingIOError:
                 pass
-        asked = time.perf_counter()
+        asked, last_holder = time.perf_counter(), self._holder[0]
         fcntl.flock(self._next_fd, fcntl.LOCK_EX)
         try:
             fcntl.flock(self._write_fd, fcntl.LOCK_EX)
@@ -50,12 +55,10 @@ class FairWriteLock:
             logger.warning(
                 "waited %.1f s for the write lock, last held by process %s",
                 self._turn_began - asked,
-                self._last_holder(),
+                last_holder,
                 extra={"action": "write_lock_wait"},
             )
-        # A full disk may refuse the note; the lock is held all the same.
-        with contextlib.suppress(OSError):
-            os.pwrite(self._write_fd, b"%-20d" % os.getpid(), 0)
+        self._holder[0] = os.getpid()
 
     def release(self) -> None:
         """Let the next writer in."""
@@ -65,9 +68,8 @@ class FairWriteLock:
         """Close the files. In a forked child this leaves the parent's lock alone."""
         os.close(self._next_fd)
         os.close(self._write_fd)
-
-    def _last_holder(self) -> str:
-        return os.pread(self._write_fd, 20, 0).decode("ascii", "replace").strip() or "unknown"
+        self._holder.release()
+        self._mapped.close()
 
 
 def _open_lock(path: Path) -> int:
