@@ -25,6 +25,7 @@ from .named_sql import load_library
 from .read import Reader
 from .retire import delete_orphans, delete_retired
 from .seal import Sealer, SealLimits, SealPolicy
+from .segment_file import sync_directory
 from .sessions import Sessions
 from .sqlite_catalog import SqliteCatalog
 from .topic import Topic
@@ -186,8 +187,12 @@ def prepare_directory(directory: Path) -> None:
                 )
         if not os.access(_existing_part(directory), os.W_OK):
             raise DirectoryNotWritable(f"{directory} can't be written: check its permissions")
+        is_new = not directory.exists()
         for path in (directory, directory / "locks", directory / "segments"):
             path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if is_new:
+            sync_directory(directory)
+            sync_directory(directory.parent)
     except OSError as error:
         raise DirectoryNotWritable(f"{directory} can't be used: {error}") from error
 

@@ -102,12 +102,15 @@ def write_segment(
     groups = _row_groups(sizes, row_group_rows, row_group_bytes_max)
     table = pa.Table.from_arrays(table.columns, schema=_FILE_SCHEMA)
     try:
+        new_topic = not target.parent.exists()
         target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         with _writer(target, table, row_group_rows) as writer:
             for group in groups:
                 writer.write_table(table.slice(group.start, len(group)), len(group))
         checksum = _sync_and_checksum(target)
-        _sync_directory(target.parent)
+        sync_directory(target.parent)
+        if new_topic:
+            sync_directory(target.parent.parent)
     except OSError as error:
         target.unlink(missing_ok=True)
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
@@ -277,7 +280,8 @@ def _checksum(fd: int) -> str:
         return "murmur3:" + mmh3.mmh3_x64_128_digest(buffer).hex() if buffer.size else "empty"
 
 
-def _sync_directory(path: Path) -> None:
+def sync_directory(path: Path) -> None:
+    """Make the names in a directory durable."""
     fd = os.open(path, os.O_RDONLY)
     try:
         os.fsync(fd)
