@@ -205,7 +205,7 @@ class SegmentReader:
 
     def _read(self, file: pq.ParquetFile, group: int, columns: list[str] | None) -> pa.Table:
         try:
-            table = file.read_row_group(group, columns=columns, use_threads=file is self._file)
+            table = file.read_row_group(group, columns=columns)
         except (OSError, pa.ArrowException) as error:
             reason = f"can't be read ({error})"
             raise SegmentDamaged(self._topic, self.segment.path, reason) from error
